@@ -154,7 +154,7 @@ async fn run(engine: &Engine<EmbeddedStore>, scenario: &Scenario) -> io::Result<
     engine.store().audit().await.map_err(io::Error::other)?;
     Ok(SelfReport {
         makespan: clock::since_begin().saturating_sub(begun),
-        throttles: report.tally.throttles,
+        throttles: report.counts.throttles,
     })
 }
 

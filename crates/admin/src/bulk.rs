@@ -59,7 +59,7 @@ impl NamePage {
         let page = parse_query(query)?;
         let after = page.after.as_deref().map(parse_name).transpose()?;
         let most = page_size(page.most);
-        Ok(PageRequest { after, most })
+        Ok(PageRequest { after, max: most })
     }
 }
 

@@ -56,9 +56,11 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
             cost,
             explanation,
         } => ("waiting", {
-            let WaitEstimate { why, position, eta, .. } = explanation;
+            let WaitEstimate {
+                reason, position, eta, ..
+            } = explanation;
             let eta = eta.map(|eta| millis_up(eta.since(event.at)));
-            json!({ "group": group, "cost": cost.units(), "why": labels::wait_reason(why),
+            json!({ "group": group, "cost": cost.units(), "why": labels::wait_reason(reason),
                     "position": position, "eta_ms": eta })
         }),
         EventKind::Admitted {
@@ -73,7 +75,7 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
         ),
         EventKind::Refused { group, refusal, waited } => (
             "refused",
-            json!({ "group": group, "cause": refusal.cause.name(),
+            json!({ "group": group, "cause": refusal.reason.name(),
                     "retry_after_ms": refusal.retry_after.map(millis_up),
                     "waited_ms": millis(*waited) }),
         ),

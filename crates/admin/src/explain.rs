@@ -35,7 +35,7 @@ impl WaitView {
             Decision::WaitUntil(_) => upstream.explain_with(target, call.acquire_options()),
             Decision::Allow(()) | Decision::Never => None,
         };
-        let why = estimate.as_ref().map(|estimate| &estimate.why);
+        let why = estimate.as_ref().map(|estimate| &estimate.reason);
         Self {
             api: upstream.name().clone(),
             group: upstream.group_name(target),
@@ -81,11 +81,16 @@ fn describe(decision: Decision, estimate: Option<&WaitEstimate>, now: Nanos) -> 
             "it can never go: it costs more than a limit ever allows, or the program is shutting down".to_owned()
         }
         (_, None) => "it would go now".to_owned(),
-        (_, Some(WaitEstimate { why, position, eta, .. })) => {
+        (
+            _,
+            Some(WaitEstimate {
+                reason, position, eta, ..
+            }),
+        ) => {
             let when = eta.map_or("at an unknown time".to_owned(), |at| {
                 format!("in {} ms", millis_up(at.since(now)))
             });
-            format!("it would go {when}, behind {position} others: {why}")
+            format!("it would go {when}, behind {position} others: {reason}")
         }
     }
 }

@@ -84,13 +84,13 @@ impl AdminProblem {
 impl From<Refusal> for AdminProblem {
     /// Uses the status and type that the sidecar uses for this refusal.
     fn from(refusal: Refusal) -> Self {
-        let status = http_status::status_code(&refusal.cause);
-        let problem = Self::new(status, refusal.cause.name(), refusal.to_string());
+        let status = http_status::status_code(&refusal.reason);
+        let problem = Self::new(status, refusal.reason.name(), refusal.to_string());
         let problem = match refusal.retry_after {
             Some(delay) => problem.retry_after(delay),
             None => problem,
         };
-        match &refusal.cause {
+        match &refusal.reason {
             RefusalReason::TooLate(why) | RefusalReason::Busy(why) => problem.with_wait_reason(why),
             RefusalReason::Never { limit } => problem.with("limit", limit.to_string().into()),
             RefusalReason::Blocked { state } => problem.with("state", state.name().into()),

@@ -191,7 +191,7 @@ impl<S: JobStore> Engine<S> {
             settled => settled?,
         };
         match settled.first() {
-            Some(SettleResult::PutOff {
+            Some(SettleResult::Deferred {
                 backoff,
                 non_ready,
                 speed,
@@ -203,7 +203,7 @@ impl<S: JobStore> Engine<S> {
     }
 
     async fn defer(&self, session: &Name, token: FencingToken, by: Defer) -> Result<Vec<SettleResult>, StoreError> {
-        let end = JobEnd::PutOff(by);
+        let end = JobEnd::Deferred(by);
         let settlement = Settlement { token, end };
         self.store().settle(session, vec![settlement]).await
     }
@@ -211,7 +211,7 @@ impl<S: JobStore> Engine<S> {
 
 /// Returns the congestion of a tenant by its report and the number of active tenants.
 pub(crate) fn tenant_congestion(settings: &EngineSettings, active: u64, report: TenantReport) -> TenantCongestion {
-    let non_ready = count_non_ready(settings, &report.tally);
+    let non_ready = count_non_ready(settings, &report.counts);
     let speed = rate_limit_speed(settings.global_rate, active);
     let level = match non_ready {
         0 => CongestionLevel::None,
@@ -224,7 +224,7 @@ pub(crate) fn tenant_congestion(settings: &EngineSettings, active: u64, report: 
         last_backoff: report.last_backoff,
         level,
         estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: count_throttles(&report.tally).map(ThrottleCounts::per_job),
+        throttles_per_job: count_throttles(&report.counts).map(ThrottleCounts::per_job),
     }
 }
 

@@ -42,7 +42,7 @@ pub enum BulkEvent {
         /// Number of jobs that returned to their queues.
         returned: u64,
         /// Number of dead-lettered jobs.
-        buried: u64,
+        dead_lettered: u64,
     },
     /// The lease expired: other processes have this process's jobs.
     LeaseLost,

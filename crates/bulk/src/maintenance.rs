@@ -92,13 +92,16 @@ async fn reap<S: JobStore>(context: Arc<EngineContext<S>>) {
 }
 
 fn report_reaped<S>(context: &EngineContext<S>, reaped: &ReapResult) {
-    let (returned, buried) = (reaped.returned, reaped.buried);
-    context.metrics.counters.reaped(returned + buried);
-    if reaped.expired + returned + buried > 0 {
+    let (returned, dead_lettered) = (reaped.returned, reaped.dead_lettered);
+    context.metrics.counters.reaped(returned + dead_lettered);
+    if reaped.expired + returned + dead_lettered > 0 {
         context.results.job_ended.notify_one();
     }
-    if returned + buried > 0 {
-        context.events.emit(BulkEvent::Reaped { returned, buried });
+    if returned + dead_lettered > 0 {
+        context.events.emit(BulkEvent::Reaped {
+            returned,
+            dead_lettered,
+        });
     }
 }
 

@@ -49,9 +49,9 @@ impl EngineCounters {
         add(
             match result {
                 SettleResult::Done => &self.done,
-                SettleResult::Buried => &self.dead_lettered,
+                SettleResult::DeadLettered => &self.dead_lettered,
                 SettleResult::Waits => &self.waits,
-                SettleResult::PutOff { .. } => &self.deferred,
+                SettleResult::Deferred { .. } => &self.deferred,
                 SettleResult::Cancelled => &self.cancelled,
                 SettleResult::Fenced => &self.fenced,
             },

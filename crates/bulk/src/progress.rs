@@ -26,7 +26,7 @@ pub struct ActionProgress {
     /// Stage of the action.
     pub stage: ActionStage,
     /// Its jobs.
-    pub tally: JobCounts,
+    pub counts: JobCounts,
     /// Part of its jobs that ended, of a million.
     pub over_ppm: u32,
     /// Remaining time by [`estimate_eta`]; nothing before the first job ended, or while the action, one of its
@@ -36,15 +36,15 @@ pub struct ActionProgress {
 
 impl ActionProgress {
     fn new(report: &ActionReport, throughput: Option<Throughput>, lower_bound: Option<Duration>) -> Self {
-        let tally = report.tally;
-        let ended = u128::from(tally.over());
-        let part = ended * MILLION / u128::from(tally.submitted().max(1));
+        let counts = report.counts;
+        let ended = u128::from(counts.over());
+        let part = ended * MILLION / u128::from(counts.submitted().max(1));
         let throughput = throughput.filter(|_| !report.is_stopped());
         Self {
             stage: report.stage,
-            tally,
+            counts,
             over_ppm: u32::try_from(part).unwrap_or(u32::MAX),
-            eta: estimate_eta(tally.open(), throughput, lower_bound),
+            eta: estimate_eta(counts.open(), throughput, lower_bound),
         }
     }
 }
@@ -96,7 +96,7 @@ impl<S: JobStore> Engine<S> {
     /// If the store fails.
     pub async fn report_progress(&self, report: &ActionReport) -> Result<ActionProgress, BulkError> {
         let context = self.context();
-        let continues = report.tally.queued > 0 && report.tally.over() > 0;
+        let continues = report.counts.queued > 0 && report.counts.over() > 0;
         let lower_bound = if continues && !report.is_stopped() {
             let remaining = context.store.remaining(&report.spec.id).await?;
             context.lower_bound(&Workload::from(&remaining))
@@ -111,7 +111,7 @@ impl<S: JobStore> Engine<S> {
 impl<S> EngineContext<S> {
     /// Measures the throughput of an action: recently if known, and otherwise since its start.
     fn measure_throughput(&self, report: &ActionReport) -> Option<Throughput> {
-        let (action, ended, now) = (&report.spec.id, report.tally.over(), self.clock.now());
+        let (action, ended, now) = (&report.spec.id, report.counts.over(), self.clock.now());
         if report.is_stopped() {
             self.throughput.restart(action, now, ended);
         }
@@ -169,7 +169,7 @@ mod tests {
             stage: ActionStage::Running,
             paused: false,
             held: 0,
-            tally: JobCounts {
+            counts: JobCounts {
                 queued: 70,
                 in_flight: 5,
                 done: 20,

@@ -103,7 +103,7 @@ impl<S> Drop for RunningJob<S> {
         self.report(if std::thread::panicking() {
             JobEnd::Retry {
                 after: PANIC_RETRY,
-                words: "the worker panicked".to_owned(),
+                message: "the worker panicked".to_owned(),
                 result: None,
             }
         } else if self.started.load(Ordering::Relaxed) {
@@ -154,11 +154,11 @@ impl<'a, S> JobAttempt<'a, S> {
         };
         match tokio::time::timeout(self.settings.timeout, handler.run(task)).await {
             Ok(Ok(body)) => self.done(self.stored_result(0, body)),
-            Ok(Err(HandlerError::Passing(words))) => self.retry(words),
-            Ok(Err(HandlerError::Final(words))) => failed(words),
+            Ok(Err(HandlerError::Passing(message))) => self.retry(message),
+            Ok(Err(HandlerError::Final(message))) => failed(message),
             Ok(Err(HandlerError::Busy(after))) => JobEnd::Throttled {
                 after: after.clamp(MIN_WAIT, MAX_COOLDOWN),
-                park: CooldownScope::Tenant,
+                cooldown: CooldownScope::Tenant,
             },
             Err(_) => self.retry("it took longer than its timeout".to_owned()),
         }
@@ -171,9 +171,9 @@ impl<'a, S> JobAttempt<'a, S> {
         }
     }
 
-    fn retry(&self, words: String) -> JobEnd {
+    fn retry(&self, message: String) -> JobEnd {
         self.retry_after(AttemptFailure {
-            words,
+            message,
             retry_after: None,
             result: None,
         })
@@ -203,8 +203,8 @@ fn count_start(permit: Option<Permit>) {
 }
 
 /// Returns the end of a job that no retry helps.
-pub(crate) const fn failed(words: String) -> JobEnd {
-    JobEnd::Failed { words, result: None }
+pub(crate) const fn failed(message: String) -> JobEnd {
+    JobEnd::Failed { message, result: None }
 }
 
 /// A panic is seldom a matter of time.

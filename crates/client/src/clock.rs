@@ -53,7 +53,7 @@ impl Clock for SystemClock {
 }
 
 impl Timer for SystemClock {
-    fn ring_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
+    fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
         timer_thread().fire_at(at, callback);
     }
 }

@@ -111,7 +111,7 @@ impl Error {
     pub fn is_timeout(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Deadline => true,
-            ErrorKind::Refused(refusal) => matches!(refusal.cause, RefusalReason::TooLate(_)),
+            ErrorKind::Refused(refusal) => matches!(refusal.reason, RefusalReason::TooLate(_)),
             ErrorKind::Failed(failure) => failure.is_timeout(),
             _ => false,
         }
@@ -134,7 +134,7 @@ impl Error {
     pub fn is_rate_limited(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Status(code) => *code == 429,
-            ErrorKind::Refused(refusal) => match &refusal.cause {
+            ErrorKind::Refused(refusal) => match &refusal.reason {
                 RefusalReason::TooLate(reason) | RefusalReason::Busy(reason) => !matches!(reason, WaitReason::State(_)),
                 RefusalReason::Never { .. } | RefusalReason::QueueFull => true,
                 _ => false,
@@ -147,7 +147,7 @@ impl Error {
     pub fn is_circuit_open(&self) -> bool {
         match &self.inner.kind {
             ErrorKind::Refused(refusal) => matches!(
-                refusal.cause,
+                refusal.reason,
                 RefusalReason::Blocked { .. }
                     | RefusalReason::TooLate(WaitReason::State(_))
                     | RefusalReason::Busy(WaitReason::State(_))

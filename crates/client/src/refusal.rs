@@ -16,7 +16,7 @@ pub(crate) use crate::upstream::{WaitEstimate, WaitReason};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
     /// The reason.
-    pub cause: RefusalReason,
+    pub reason: RefusalReason,
     /// The time until the call could start, if it is known.
     pub retry_after: Option<Duration>,
 }
@@ -67,7 +67,7 @@ impl RefusalReason {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.cause)?;
+        write!(f, "{}", self.reason)?;
         match self.retry_after {
             Some(span) => write!(f, "; retry in {:.1} s", span.as_secs_f64()),
             None => Ok(()),

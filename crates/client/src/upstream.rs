@@ -178,7 +178,7 @@ impl Upstream {
         match pin!(acquire).poll(&mut context) {
             Poll::Ready(result) => result,
             Poll::Pending => Err(Refusal {
-                cause: RefusalReason::QueueFull,
+                reason: RefusalReason::QueueFull,
                 retry_after: None,
             }),
         }
@@ -316,7 +316,7 @@ impl Upstream {
                 .deadline
                 .map_or(WaitDeadline::Within(routes.max_wait), WaitDeadline::At),
             mode: options.mode.unwrap_or(routes.mode),
-            standing: options.standing,
+            position: options.standing,
         }
     }
 }

@@ -57,7 +57,7 @@ impl CountBy {
     }
 
     /// Returns the units that calls pay where this is counted.
-    pub const fn toll(self) -> UnitCost {
+    pub const fn unit_cost(self) -> UnitCost {
         match self {
             Self::Cost | Self::Tokens | Self::InputTokens => UnitCost {
                 of_cost: u64::MAX,
@@ -77,10 +77,10 @@ impl CountBy {
 /// ```
 /// use outflow_core::{Cost, CountBy};
 ///
-/// let (cost, calls) = (CountBy::Cost.toll(), CountBy::Calls.toll());
+/// let (cost, calls) = (CountBy::Cost.unit_cost(), CountBy::Calls.unit_cost());
 /// assert_eq!((cost.units(Cost::new(7)), calls.units(Cost::new(7))), (Cost::new(7), Cost::ONE));
 /// assert_eq!(calls.units(Cost::ZERO), Cost::ONE, "a free call counts too");
-/// assert_eq!((cost.of_many(3, 20), calls.of_many(3, 20)), (20, 3));
+/// assert_eq!((cost.total_units(3, 20), calls.total_units(3, 20)), (20, 3));
 /// ```
 // Two masks, one of them empty: both apply to every call, and the results are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -93,12 +93,12 @@ impl UnitCost {
     /// Returns the units that one call of this cost pays.
     #[inline]
     pub const fn units(self, cost: Cost) -> Cost {
-        Cost::new(self.of_many(1, cost.units()))
+        Cost::new(self.total_units(1, cost.units()))
     }
 
     /// Returns the units that several calls with this total cost pay.
     #[inline]
-    pub const fn of_many(self, calls: u64, cost: u64) -> u64 {
+    pub const fn total_units(self, calls: u64, cost: u64) -> u64 {
         (cost & self.of_cost) | (calls & self.of_calls)
     }
 

@@ -33,7 +33,7 @@ pub struct ErrorWindow {
     /// Oldest first.
     entries: VecDeque<WindowEntry>,
     /// Number of entries of each mark, by its code.
-    tally: [u32; 5],
+    counts: [u32; 5],
     opened: u64,
     /// Latest time seen, counted from opening.
     latest: u64,
@@ -48,7 +48,7 @@ impl ErrorWindow {
         let length = usize::from(length.max(1));
         Self {
             entries: VecDeque::with_capacity(length),
-            tally: [0; 5],
+            counts: [0; 5],
             opened: now.as_nanos(),
             latest: 0,
             span: span_nanos(span),
@@ -67,7 +67,7 @@ impl ErrorWindow {
             self.forget_oldest();
         }
         let entry = WindowEntry::new(age, mark);
-        if let Some(count) = self.tally.get_mut(entry.code()) {
+        if let Some(count) = self.counts.get_mut(entry.code()) {
             *count += 1;
         }
         self.entries.push_back(entry);
@@ -81,7 +81,7 @@ impl ErrorWindow {
     /// Removes all outcomes and restarts at `now`.
     pub fn clear(&mut self, now: Nanos) {
         self.entries.clear();
-        self.tally = [0; 5];
+        self.counts = [0; 5];
         self.opened = now.as_nanos();
         self.latest = 0;
     }
@@ -106,13 +106,13 @@ impl ErrorWindow {
 
     /// Returns the number of failures.
     pub fn failures(&self) -> u32 {
-        let [successes, ..] = self.tally;
+        let [successes, ..] = self.counts;
         self.total() - successes
     }
 
     /// Returns the number of each class.
     pub const fn counts(&self) -> OutcomeCounts {
-        let [success, throttled, server, network, other] = self.tally;
+        let [success, throttled, server, network, other] = self.counts;
         OutcomeCounts {
             success,
             throttled,
@@ -143,7 +143,7 @@ impl ErrorWindow {
 
     fn forget_oldest(&mut self) {
         if let Some(oldest) = self.entries.pop_front()
-            && let Some(count) = self.tally.get_mut(oldest.code())
+            && let Some(count) = self.counts.get_mut(oldest.code())
         {
             *count -= 1;
         }

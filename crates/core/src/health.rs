@@ -179,7 +179,7 @@ impl Health {
     /// Starts a new generation without a transition: a limit was just lowered because of a
     /// throttle. Throttles of requests still in flight are no news then and do not push the state
     /// further. With probes in flight nothing changes: each of them decides by itself.
-    pub fn begin_wave(&mut self, now: Nanos) {
+    pub fn begin_generation(&mut self, now: Nanos) {
         self.clamped(now);
         if matches!(self.state, HealthState::Normal | HealthState::Throttle) {
             self.generation = self.generation.wrapping_add(1);

@@ -207,7 +207,7 @@ impl Meter {
 
     /// Releases unused memory. No decision depends on it.
     pub fn prune(&mut self, now: Nanos) {
-        each!(&mut self.live, meter => meter.tidy(now));
+        each!(&mut self.live, meter => meter.prune(now));
     }
 }
 

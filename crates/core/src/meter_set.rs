@@ -181,7 +181,7 @@ impl MeterSet {
     }
 
     /// Returns the limits in force, each with its status.
-    pub fn standings(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, MeterStatus)> {
+    pub fn statuses(&mut self, now: Nanos) -> impl Iterator<Item = (&Limit, MeterStatus)> {
         let now = self.see(now);
         self.slots
             .iter_mut()
@@ -214,7 +214,7 @@ impl MeterSet {
     }
 
     /// Releases unused memory. No decision depends on it.
-    pub fn tidy(&mut self, now: Nanos) {
+    pub fn prune(&mut self, now: Nanos) {
         let now = self.see(now);
         for slot in &mut self.slots {
             slot.meter.prune(now);
@@ -263,7 +263,7 @@ impl MeterSlot {
         Self {
             number,
             limit: *limit,
-            toll: limit.measure().toll(),
+            toll: limit.measure().unit_cost(),
             meter: Meter::new(limit, moment),
             watch: MeterEventQueue::default(),
         }

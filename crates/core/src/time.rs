@@ -140,7 +140,7 @@ pub trait Clock {
 pub trait Timer: Clock {
     /// Fires the callback at this instant or soon after, unless it was dropped. It may fire early,
     /// late or more often than asked: the callback checks the clock.
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>);
+    fn fire_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>);
 }
 
 /// Callback of a timer.

@@ -38,9 +38,9 @@ impl Exchange {
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
         let decision = self.arrival(&parts, there).await;
-        let mut tally = BodyReader::new(self, &decision);
+        let mut reader = BodyReader::new(self, &decision);
         if decision.waits_for_body() {
-            tally.read(body).await;
+            reader.read(body).await;
         }
         let back = back + decision.late;
         if !back.is_zero() {
@@ -48,7 +48,7 @@ impl Exchange {
         }
         match &decision.reply {
             Reply::Respond(answer) => {
-                let response = decision.response(answer, &parts, &tally.echo);
+                let response = decision.response(answer, &parts, &reader.echo);
                 let alone = parts.version != Version::HTTP_2;
                 let on = alone.then_some(self.connection);
                 self.shared.answered(&decision, response.status().as_u16(), on);

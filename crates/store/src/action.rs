@@ -85,7 +85,7 @@ pub struct ActionReport {
     /// the action that has waiting jobs.
     pub held: u64,
     /// Its jobs.
-    pub tally: JobCounts,
+    pub counts: JobCounts,
     /// The instant at which it was opened.
     pub opened: WallTime,
     /// The instant at which its first job started.
@@ -97,12 +97,12 @@ pub struct ActionReport {
 impl ActionReport {
     /// Returns true if its last job is over: a failed or cancelled action may have jobs in flight.
     pub const fn is_over(&self) -> bool {
-        self.stage.is_over() && self.tally.open() == 0
+        self.stage.is_over() && self.counts.open() == 0
     }
 
     /// Returns true if it cannot end before an operator resumes something.
     pub const fn is_stopped(&self) -> bool {
-        self.tally.queued > 0 && (self.paused || self.held > 0)
+        self.counts.queued > 0 && (self.paused || self.held > 0)
     }
 }
 
@@ -110,7 +110,7 @@ impl ActionReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FinishedQuery<'a> {
     /// The number of further actions at most.
-    pub most: usize,
+    pub max: usize,
     /// The span for which no other caller gets them: longer than the interval between two queries. After
     /// a crash of the notifier, another one waits this long.
     pub lease: Duration,
@@ -120,9 +120,9 @@ pub struct FinishedQuery<'a> {
 
 impl FinishedQuery<'_> {
     /// Creates a query that only looks, and leaves the actions to other callers.
-    pub const fn peek(most: usize) -> Self {
+    pub const fn peek(max: usize) -> Self {
         Self {
-            most,
+            max,
             lease: Duration::ZERO,
             notifying: &[],
         }

@@ -74,8 +74,8 @@ impl JobQueue for AnyStore {
         either!(self, heartbeat(session, lease))
     }
 
-    async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        either!(self, reap(most, recoveries))
+    async fn reap(&self, max: usize, recoveries: u32) -> StoreResult<ReapResult> {
+        either!(self, reap(max, recoveries))
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
@@ -109,8 +109,8 @@ impl TenantStore for AnyStore {
         either!(self, remove_rule(tenant))
     }
 
-    async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
-        either!(self, release_deferred(tenant, most))
+    async fn release_deferred(&self, tenant: &Name, max: u64) -> StoreResult<u64> {
+        either!(self, release_deferred(tenant, max))
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
@@ -129,8 +129,8 @@ impl TenantStore for AnyStore {
         either!(self, sample_congestion(keep))
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
-        either!(self, congestion_history(tenant, most))
+    async fn congestion_history(&self, tenant: &Name, max: usize) -> StoreResult<Vec<CongestionSample>> {
+        either!(self, congestion_history(tenant, max))
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
@@ -167,14 +167,14 @@ impl ActionStore for AnyStore {
         either!(self, mark_notified(action))
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
-        either!(self, outcomes(action, after, most))
+    async fn outcomes(&self, action: &Name, after: u64, max: usize) -> StoreResult<Vec<JobOutcome>> {
+        either!(self, outcomes(action, after, max))
     }
 }
 
 impl DeadLetterStore for AnyStore {
-    async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
-        either!(self, dead_letters(after, most))
+    async fn dead_letters(&self, after: u64, max: usize) -> StoreResult<Vec<DeadLetter>> {
+        either!(self, dead_letters(after, max))
     }
 
     async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {

@@ -21,7 +21,7 @@ pub struct ClaimRequest {
     /// The session.
     pub session: Name,
     /// The number of jobs at most.
-    pub most: usize,
+    pub max: usize,
     /// The span for which the session counts as alive without a heartbeat.
     pub lease: Duration,
     /// The number of recoveries before a job is dead-lettered, as for [`reap`](crate::JobQueue::reap). A
@@ -57,7 +57,7 @@ pub enum ClaimDecision {
     /// The job goes: the filter holds its permit.
     Take,
     /// Its tenant must wait until this instant; others may go.
-    Park(Nanos),
+    SkipUntil(Nanos),
     /// No job of the lane may go now.
     Stop,
 }
@@ -144,7 +144,7 @@ pub struct ReapResult {
     /// Jobs that returned to their queues.
     pub returned: u64,
     /// Jobs that were dead-lettered after too many recoveries.
-    pub buried: u64,
+    pub dead_lettered: u64,
     /// Jobs past their deadline at the heads of their queues. They end even if their queues hand out
     /// nothing.
     pub expired: u64,

@@ -129,7 +129,7 @@ pub struct AttemptError {
     /// The instant of the error.
     pub at: WallTime,
     /// The error, without secrets.
-    pub words: String,
+    pub message: String,
 }
 
 /// The default of the systems that users come from.

@@ -77,10 +77,10 @@ use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, T
 /// # }
 /// ```
 pub struct RedisStore {
-    caller: Arc<ScriptRunner>,
-    ear: Subscriber,
-    counter: Arc<SubmitBatcher>,
-    lives: action_epoch::ActionEpochs,
+    runner: Arc<ScriptRunner>,
+    subscriber: Subscriber,
+    submit_batcher: Arc<SubmitBatcher>,
+    action_epochs: action_epoch::ActionEpochs,
 }
 
 impl RedisStore {
@@ -98,10 +98,10 @@ impl RedisStore {
         let caller = Arc::new(ScriptRunner::new(client, &options));
         caller.ensure_connected().await?;
         Ok(Self {
-            counter: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
-            lives: action_epoch::ActionEpochs::default(),
-            caller,
-            ear,
+            submit_batcher: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
+            action_epochs: action_epoch::ActionEpochs::default(),
+            runner: caller,
+            subscriber: ear,
         })
     }
 
@@ -110,7 +110,7 @@ impl RedisStore {
     /// for the end of the work. The first call after that [reinitializes](Self::reinitialize) the
     /// queue, and is the last one to fail.
     pub fn lost(&self) -> bool {
-        self.caller.lost()
+        self.runner.lost()
     }
 
     /// Continues with an empty queue after a loss, without waiting any longer. Claims of the lost
@@ -121,14 +121,14 @@ impl RedisStore {
     /// # Errors
     /// Fails if the server cannot be reached.
     pub async fn reinitialize(&self) -> StoreResult<()> {
-        self.caller.reinitialize().await
+        self.runner.reinitialize().await
     }
 }
 
 impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redis")
-            .field("queue", &self.caller.prefix())
+            .field("queue", &self.runner.prefix())
             .field("lost", &self.lost())
             .finish_non_exhaustive()
     }
@@ -136,164 +136,164 @@ impl fmt::Debug for RedisStore {
 
 impl JobQueue for RedisStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        self.counter.submit(batch).await
+        self.submit_batcher.submit(batch).await
     }
 
     async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
-        claim::claim(&self.caller, ask, gate).await
+        claim::claim(&self.runner, ask, gate).await
     }
 
     async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
-        settle::settle(&self.caller, session, ends).await
+        settle::settle(&self.runner, session, ends).await
     }
 
     async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
-        shared_limits::debit(&self.caller, start).await
+        shared_limits::debit(&self.runner, start).await
     }
 
     async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        shared_limits::refund(&self.caller, start, at).await
+        shared_limits::refund(&self.runner, start, at).await
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        claim::beat(&self.caller, session, lease).await
+        claim::heartbeat(&self.runner, session, lease).await
     }
 
-    async fn reap(&self, most: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        claim::reap(&self.caller, most, recoveries).await
+    async fn reap(&self, max: usize, recoveries: u32) -> StoreResult<ReapResult> {
+        claim::reap(&self.runner, max, recoveries).await
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        claim::disown(&self.caller, session, known).await
+        claim::release_unknown(&self.runner, session, known).await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
-        self.ear.wait(self.ear.listen())
+        self.subscriber.wait(self.subscriber.listen())
     }
 
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
-        tenants::lanes(&self.caller).await
+        tenants::lanes(&self.runner).await
     }
 }
 
 impl TenantStore for RedisStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        tenants::set_usual(&self.caller, &rule).await
+        tenants::set_default_rule(&self.runner, &rule).await
     }
 
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        tenants::set_rule(&self.caller, tenant, &rule).await
+        tenants::set_rule(&self.runner, tenant, &rule).await
     }
 
     async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::unset_rule(&self.caller, tenant).await
+        tenants::unset_rule(&self.runner, tenant).await
     }
 
-    async fn release_deferred(&self, tenant: &Name, most: u64) -> StoreResult<u64> {
-        scope_ops::release(&self.caller, tenant, most).await
+    async fn release_deferred(&self, tenant: &Name, max: u64) -> StoreResult<u64> {
+        scope_ops::release(&self.runner, tenant, max).await
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
-        tenants::active(&self.caller).await
+        tenants::active(&self.runner).await
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        tenants::tenant(&self.caller, name).await
+        tenants::tenant(&self.runner, name).await
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        tenants::tenants(&self.caller, &page).await
+        tenants::tenants(&self.runner, &page).await
     }
 
     async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        tenants::snapshot(&self.caller, keep).await
+        tenants::snapshot(&self.runner, keep).await
     }
 
-    async fn congestion_history(&self, tenant: &Name, most: usize) -> StoreResult<Vec<CongestionSample>> {
-        tenants::history(&self.caller, tenant, most).await
+    async fn congestion_history(&self, tenant: &Name, max: usize) -> StoreResult<Vec<CongestionSample>> {
+        tenants::history(&self.runner, tenant, max).await
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::reset(&self.caller, tenant).await
+        tenants::reset(&self.runner, tenant).await
     }
 }
 
 impl ActionStore for RedisStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
-        actions::open(&self.caller, spec).await
+        actions::open(&self.runner, spec).await
     }
 
     async fn close(&self, action: &Name) -> StoreResult<()> {
-        actions::close(&self.caller, action).await
+        actions::close(&self.runner, action).await
     }
 
     async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
-        actions::action(&self.caller, id).await
+        actions::action(&self.runner, id).await
     }
 
     async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        remaining::remaining(&self.caller, action).await
+        remaining::remaining(&self.runner, action).await
     }
 
     async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
-        actions::actions(&self.caller, &page).await
+        actions::actions(&self.runner, &page).await
     }
 
     async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-        let ripe = actions::ripe(&self.caller, ask).await?;
-        self.lives.note(&ripe);
+        let ripe = actions::ripe(&self.runner, ask).await?;
+        self.action_epochs.note(&ripe);
         Ok(ripe)
     }
 
     async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        actions::mark_notified(&self.caller, &self.lives, action).await
+        actions::mark_notified(&self.runner, &self.action_epochs, action).await
     }
 
-    async fn outcomes(&self, action: &Name, after: u64, most: usize) -> StoreResult<Vec<JobOutcome>> {
-        actions::outcomes(&self.caller, action, after, most).await
+    async fn outcomes(&self, action: &Name, after: u64, max: usize) -> StoreResult<Vec<JobOutcome>> {
+        actions::outcomes(&self.runner, action, after, max).await
     }
 }
 
 impl DeadLetterStore for RedisStore {
-    async fn dead_letters(&self, after: u64, most: usize) -> StoreResult<Vec<DeadLetter>> {
-        dead_letters::list(&self.caller, after, most).await
+    async fn dead_letters(&self, after: u64, max: usize) -> StoreResult<Vec<DeadLetter>> {
+        dead_letters::list(&self.runner, after, max).await
     }
 
     async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Revive, pick).await
+        dead_letters::each(&self.runner, dead_letters::DeadLetterOp::Revive, pick).await
     }
 
     async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        dead_letters::each(&self.caller, dead_letters::DeadLetterOp::Purge, pick).await
+        dead_letters::each(&self.runner, dead_letters::DeadLetterOp::Purge, pick).await
     }
 }
 
 impl StoreControl for RedisStore {
     async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::pause(&self.caller, scope).await
+        scope_ops::pause(&self.runner, scope).await
     }
 
     async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::resume(&self.caller, scope).await
+        scope_ops::resume(&self.runner, scope).await
     }
 
     async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        scope_ops::cancel(&self.caller, scope).await
+        scope_ops::cancel(&self.runner, scope).await
     }
 
     async fn job_counts(&self) -> StoreResult<JobCounts> {
-        tenants::tally(&self.caller).await
+        tenants::counts(&self.runner).await
     }
 
     async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
-        dead_letters::tidy(&self.caller, dead_before).await
+        dead_letters::collect_garbage(&self.runner, dead_before).await
     }
 
     async fn audit(&self) -> StoreResult<u64> {
-        audit::recount(&self.caller).await
+        audit::recount(&self.runner).await
     }
 
     fn take_warning(&self) -> Option<String> {
-        self.caller.warning()
+        self.runner.warning()
     }
 }

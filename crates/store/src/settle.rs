@@ -39,24 +39,24 @@ pub enum JobEnd {
         /// The delay.
         after: Duration,
         /// The error.
-        words: String,
+        message: String,
         /// Its result, kept after the last attempt.
         result: Option<StoredResult>,
     },
     /// It failed under a scheduler that defers: it waits among the deferred jobs, as the rule says. It
     /// counts as a failure and not as a throttle.
-    RetryPutOff {
+    RetryDeferred {
         /// The rule of the delay.
         by: Defer,
         /// The error.
-        words: String,
+        message: String,
         /// Its result, kept after the last attempt.
         result: Option<StoredResult>,
     },
     /// It failed for good, and is dead-lettered.
     Failed {
         /// The error.
-        words: String,
+        message: String,
         /// Its result, if the store keeps it.
         result: Option<StoredResult>,
     },
@@ -66,7 +66,7 @@ pub enum JobEnd {
         /// The cooldown.
         after: Duration,
         /// The scope of the cooldown.
-        park: CooldownScope,
+        cooldown: CooldownScope,
     },
     /// It did not start: it returns to the head of its queue as if it had not been claimed.
     Returned,
@@ -74,7 +74,7 @@ pub enum JobEnd {
     /// attempt counts, since the API may have seen it.
     Interrupted,
     /// The scheduler found no quota, and defers it as the rule says.
-    PutOff(Defer),
+    Deferred(Defer),
 }
 
 /// Scope of a cooldown after a throttle.
@@ -118,11 +118,11 @@ pub enum SettleResult {
     /// The job is over, and its work done.
     Done,
     /// The job is over and dead-lettered.
-    Buried,
+    DeadLettered,
     /// The job waits again.
     Waits,
     /// The job was deferred.
-    PutOff {
+    Deferred {
         /// The delay.
         backoff: Duration,
         /// The number of its tenant's deferred jobs, itself included.

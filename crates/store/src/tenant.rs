@@ -45,7 +45,7 @@ pub struct TenantReport {
     /// An operator paused it.
     pub paused: bool,
     /// Its jobs, since it last had none.
-    pub tally: JobCounts,
+    pub counts: JobCounts,
     /// The last delay of a deferred job.
     pub last_backoff: Duration,
     /// The speed in the last formula, per second.
@@ -82,5 +82,5 @@ pub struct PageRequest {
     /// Names after this one.
     pub after: Option<Name>,
     /// The number of entries at most; 0 means the store's default.
-    pub most: usize,
+    pub max: usize,
 }

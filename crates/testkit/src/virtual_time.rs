@@ -8,7 +8,7 @@
 //! All callbacks wait in one ordered map, driven by one task. The runtime's timers tick in whole
 //! milliseconds, so callbacks are stored by the millisecond too. Repeated registration of one
 //! callback holds at most one entry per future millisecond, and none fires before its instant. No
-//! callback fires inside of [`Timer::ring_at`], whose caller may hold the lock that the callback
+//! callback fires inside of [`Timer::fire_at`], whose caller may hold the lock that the callback
 //! needs.
 
 use std::collections::BTreeMap;
@@ -102,7 +102,7 @@ impl Clock for VirtualTime {
 }
 
 impl Timer for VirtualTime {
-    fn ring_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
+    fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
         if lock(&self.shared.callbacks).insert(at, callback) == Place::First {
             self.shared.sooner.notify_one();
         }

@@ -233,7 +233,10 @@ async fn print_events(events: &mut Receiver<BulkEvent>) {
 /// Prints recoveries from dead workers with their time, and fenced results.
 fn print_event(event: &BulkEvent) {
     match event {
-        BulkEvent::Reaped { returned, buried } => println!("reaped {returned} {buried} {}", now()),
+        BulkEvent::Reaped {
+            returned,
+            dead_lettered,
+        } => println!("reaped {returned} {dead_lettered} {}", now()),
         BulkEvent::Settled {
             id,
             how: SettleResult::Fenced,
@@ -259,16 +262,16 @@ fn now() -> u128 {
 
 /// Prints the job counts.
 async fn print_counts<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
-    let tally = store.job_counts().await?;
+    let counts = store.job_counts().await?;
     let drift = store.audit().await?;
     println!(
         "end submitted={} done={} dead={} failed={} cancelled={} open={} drift={drift}",
-        tally.submitted(),
-        tally.done,
-        tally.dead,
-        tally.failed,
-        tally.cancelled,
-        tally.open(),
+        counts.submitted(),
+        counts.done,
+        counts.dead,
+        counts.failed,
+        counts.cancelled,
+        counts.open(),
     );
     Ok(())
 }
@@ -276,7 +279,7 @@ async fn print_counts<S: JobStore>(store: &S) -> Result<(), Box<dyn Error>> {
 /// Counts open jobs. Retries later if the store does not respond now.
 async fn open_jobs<S: JobStore>(store: &S) -> Result<u64, Box<dyn Error>> {
     match store.job_counts().await {
-        Ok(tally) => Ok(tally.open()),
+        Ok(counts) => Ok(counts.open()),
         Err(error) if error.is_passing() => Ok(1),
         Err(error) => Err(error.into()),
     }

@@ -95,7 +95,7 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
         Ok::<_, Box<dyn Error>>(ClaimRequest {
             lane: lane.clone(),
             session: name(&format!("{session}-{}", std::process::id()))?,
-            most: limit,
+            max: limit,
             lease: ABANDONED_LEASE,
             recoveries: 2,
             plan: None,
@@ -189,7 +189,7 @@ async fn query_all<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
 async fn submit_main<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outcome<()> {
     let known = engine.store().inner().action(&name("main")?).await?;
     // Once all jobs are stored the action may end at any moment: opening it again would create another action.
-    let missing = known.is_none_or(|report| report.tally.submitted() < 40);
+    let missing = known.is_none_or(|report| report.counts.submitted() < 40);
     if missing {
         let spec = ActionSpec::new(name("main")?);
         engine.store().open(spec).await?;
@@ -266,7 +266,7 @@ async fn is_over<S: JobStore>(store: &S, action: &str) -> Outcome<bool> {
 
 async fn is_idle<S: JobStore>(store: &S, tenant: &str) -> Outcome<bool> {
     let report = store.tenant(&name(tenant)?).await?;
-    Ok(report.is_none_or(|report| report.tally.open() == 0))
+    Ok(report.is_none_or(|report| report.counts.open() == 0))
 }
 
 /// Polls, as a user does who refreshes a page.

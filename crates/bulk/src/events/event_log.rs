@@ -53,12 +53,15 @@ fn describe(event: &BulkEvent) -> Option<(&'static str, String, bool)> {
         BulkEvent::Error { message } => ("bulk_trouble", message.clone(), true),
         BulkEvent::Finished { report } if report.stage != ActionStage::Failed => return None,
         BulkEvent::Finished { report } => {
-            let (id, cancelled) = (&report.spec.id, report.tally.cancelled);
+            let (id, cancelled) = (&report.spec.id, report.counts.cancelled);
             let words = format!("action {id} reached its timeout: cancelled {cancelled} of its jobs");
             ("bulk_action_failed", words, true)
         }
-        BulkEvent::Reaped { returned, buried } => {
-            let words = format!("recovered {returned} jobs from dead workers, dead-lettered {buried}");
+        BulkEvent::Reaped {
+            returned,
+            dead_lettered,
+        } => {
+            let words = format!("recovered {returned} jobs from dead workers, dead-lettered {dead_lettered}");
             ("bulk_reaped", words, true)
         }
         BulkEvent::LeaseLost => {

@@ -57,10 +57,10 @@ pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
         "stage": report.stage.as_str(),
         "paused": report.paused,
         "held": report.held,
-        "jobs": JobCountsView::from_counts(&report.tally),
+        "jobs": JobCountsView::from_counts(&report.counts),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
-        "mean_ms": report.tally.mean().map(millis),
+        "mean_ms": report.counts.mean().map(millis),
         "opened": stamp(report.opened),
         "started": report.started.map(stamp),
         "ended": report.ended.map(stamp),
@@ -79,7 +79,7 @@ pub fn tenant(report: &TenantReport) -> Value {
         "priority": priority(rule.priority),
         "rate": rule.rate.map(|rate| rate.to_string()),
         "most_in_flight": rule.in_flight,
-        "jobs": JobCountsView::from_counts(&report.tally),
+        "jobs": JobCountsView::from_counts(&report.counts),
         "last_backoff_ms": millis(report.last_backoff),
         "speed": report.speed,
     })
@@ -151,7 +151,7 @@ pub fn dead(letter: &DeadLetter) -> Value {
 }
 
 fn attempt_error(error: &AttemptError) -> Value {
-    json!({ "at": stamp(error.at), "words": error.words })
+    json!({ "at": stamp(error.at), "words": error.message })
 }
 
 fn body(bytes: &Bytes) -> (&'static str, String) {

@@ -71,14 +71,14 @@ async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, 
         if number >= PAGES_AT_ONCE {
             sleep(PAGE_WAIT).await;
         }
-        let page = PageRequest { after, most: PAGE_SIZE };
+        let page = PageRequest { after, max: PAGE_SIZE };
         let reports = context.store.tenants(page).await?;
         let Some(last) = reports.last() else {
             break;
         };
         after = Some(last.name.clone());
         for report in reports {
-            let open = report.tally.open();
+            let open = report.counts.open();
             if open > 0 {
                 let group = TenantSample::new(&settings, active, report);
                 ranking.first.push((open, group));
@@ -109,7 +109,7 @@ impl TenantRanking {
 
 impl TenantSample {
     fn new(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
-        let throttles = count_throttles(&report.tally).unwrap_or(ThrottleCounts::NONE);
+        let throttles = count_throttles(&report.counts).unwrap_or(ThrottleCounts::NONE);
         let state = tenant_congestion(settings, active, report);
         Self {
             name: state.group.to_string(),

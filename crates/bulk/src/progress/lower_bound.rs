@@ -64,7 +64,7 @@ impl LowerBound {
     /// Adds a limit, which counts the calls of this work or their costs.
     pub fn add_limit(&mut self, limit: &Limit, amount: WorkAmount, owner: impl FnOnce() -> String) {
         let rate = limit.rate();
-        let units = limit.measure().toll().of_many(amount.jobs, amount.units);
+        let units = limit.measure().unit_cost().total_units(amount.jobs, amount.units);
         self.add_span(least_span(limit, units), || format!("{rate} of {}", owner()));
     }
 

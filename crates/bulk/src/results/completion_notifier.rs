@@ -46,7 +46,7 @@ impl<S: JobStore> NotifierState<S> {
         while !cancel.is_cancelled() {
             let in_progress: Vec<Name> = self.in_progress().iter().cloned().collect();
             let query = FinishedQuery {
-                most: MAX_BATCH,
+                max: MAX_BATCH,
                 lease: self.context.settings.load().lease.saturating_mul(LEASES),
                 notifying: &in_progress,
             };

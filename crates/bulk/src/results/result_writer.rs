@@ -127,7 +127,7 @@ impl JobReport {
     fn with_fixed_wait(mut self, settings: &EngineSettings) -> Self {
         let base = Defer::Fixed(settings.congestion.base());
         match &mut self.settlement.end {
-            JobEnd::PutOff(by) | JobEnd::RetryPutOff { by, .. } => *by = base,
+            JobEnd::Deferred(by) | JobEnd::RetryDeferred { by, .. } => *by = base,
             _ => {}
         }
         self
@@ -156,7 +156,7 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
 }
 
 fn record_deferral<S>(context: &EngineContext<S>, settings: &EngineSettings, tenant: &Name, how: SettleResult) {
-    let SettleResult::PutOff {
+    let SettleResult::Deferred {
         backoff,
         non_ready,
         speed,
@@ -175,11 +175,14 @@ fn record_deferral<S>(context: &EngineContext<S>, settings: &EngineSettings, ten
 }
 
 const fn is_ended(how: &SettleResult) -> bool {
-    matches!(how, SettleResult::Done | SettleResult::Buried | SettleResult::Cancelled)
+    matches!(
+        how,
+        SettleResult::Done | SettleResult::DeadLettered | SettleResult::Cancelled
+    )
 }
 
 const fn is_throttle(end: &JobEnd) -> bool {
-    matches!(end, JobEnd::Throttled { .. } | JobEnd::PutOff(_))
+    matches!(end, JobEnd::Throttled { .. } | JobEnd::Deferred(_))
 }
 
 /// Larger batches would block the store for too long.

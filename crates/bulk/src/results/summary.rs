@@ -33,7 +33,7 @@ pub struct ActionSummary {
 impl ActionSummary {
     /// Sums up an action of this store.
     pub(crate) async fn new<S: JobStore>(store: &S, report: &ActionReport) -> Result<Self, StoreError> {
-        let counts = report.tally;
+        let counts = report.counts;
         let failed = counts.dead + counts.failed;
         Ok(Self {
             action: report.spec.id.clone(),

@@ -35,7 +35,7 @@ impl ClaimFilter for PermitFilter<'_> {
     fn decide(&mut self, head: &NextJob<'_>) -> ClaimDecision {
         match self.check.decide(head.tenant, head.cost) {
             Ok(permits) => self.take(StartPermission::Granted(permits)),
-            Err(StartDenied::TenantUntil(at)) => ClaimDecision::Park(at),
+            Err(StartDenied::TenantUntil(at)) => ClaimDecision::SkipUntil(at),
             Err(StartDenied::Lane(missing)) => {
                 self.missing = Some(missing);
                 ClaimDecision::Stop

@@ -30,7 +30,7 @@ impl StartStrategy for BackoffWait {
     }
 
     fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
-        JobEnd::PutOff(self.defer(settings))
+        JobEnd::Deferred(self.defer(settings))
     }
 
     fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
@@ -38,9 +38,9 @@ impl StartStrategy for BackoffWait {
     }
 
     fn retry(&self, settings: &EngineSettings, _job: &ClaimedJob, failure: AttemptFailure) -> JobEnd {
-        JobEnd::RetryPutOff {
+        JobEnd::RetryDeferred {
             by: self.defer(settings),
-            words: failure.words,
+            message: failure.message,
             result: failure.result,
         }
     }
@@ -52,7 +52,7 @@ impl StartStrategy for FixedWait {
     }
 
     fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
-        JobEnd::PutOff(self.defer(settings))
+        JobEnd::Deferred(self.defer(settings))
     }
 
     fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {

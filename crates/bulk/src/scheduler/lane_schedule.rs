@@ -174,7 +174,7 @@ impl<S: JobStore> LaneSchedule<S> {
         let request = ClaimRequest {
             lane: self.name.clone(),
             session: pending.name().clone(),
-            most: slots.len(),
+            max: slots.len(),
             lease: settings.lease,
             recoveries: settings.recoveries,
             plan: None,

@@ -38,7 +38,7 @@ impl StartPacer {
 
 /// Returns the distance between calls of this cost under these limits.
 pub(crate) fn start_distance(limits: &[EffectiveLimit], cost: Cost) -> Duration {
-    let spread = |limit: &EffectiveLimit| spread(limit.rate, limit.measure.toll().units(cost));
+    let spread = |limit: &EffectiveLimit| spread(limit.rate, limit.measure.unit_cost().units(cost));
     limits.iter().map(spread).max().unwrap_or_default()
 }
 
@@ -79,7 +79,7 @@ mod tests {
     fn a_window_is_spread_over_one_second_at_most() {
         let limit = |measure| {
             move |text: &&str| EffectiveLimit {
-                extent: LimitScope::Api,
+                scope: LimitScope::Api,
                 rate: rate(text),
                 measure,
             }

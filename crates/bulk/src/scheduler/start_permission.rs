@@ -194,7 +194,7 @@ pub(crate) async fn acquire_within(
 /// claimed meanwhile would only come back. Limits are debited by the store, and calls in flight end soon.
 pub(crate) fn blocked_for((upstream, target): &(Upstream, Target), horizon: Duration) -> Option<Duration> {
     let estimate = upstream.explain(*target)?;
-    let asleep = matches!(estimate.why, WaitReason::Cooldown | WaitReason::State(_));
+    let asleep = matches!(estimate.reason, WaitReason::Cooldown | WaitReason::State(_));
     let wait = estimate.eta;
     let wait = wait.map_or(POLL_INTERVAL, |at| at.since(upstream.now()));
     (asleep && wait > horizon).then(|| wait.min(POLL_INTERVAL))
@@ -211,7 +211,7 @@ pub(crate) fn find_upstream(client: &Outflow, job: &ClaimedJob) -> Option<(Upstr
 
 /// Returns true if no wait helps.
 pub(crate) fn is_impossible(refusal: &Refusal) -> bool {
-    matches!(refusal.cause, RefusalReason::Never { .. })
+    matches!(refusal.reason, RefusalReason::Never { .. })
 }
 
 /// A raised limit is noticed after this, though no event announces it.

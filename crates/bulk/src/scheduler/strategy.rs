@@ -11,7 +11,7 @@ use crate::settings::{EngineSettings, SchedulerKind};
 
 /// Failed attempt that may succeed later.
 pub(crate) struct AttemptFailure {
-    pub(crate) words: String,
+    pub(crate) message: String,
     /// Wait that the API asked for.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) result: Option<StoredResult>,
@@ -42,7 +42,7 @@ pub(crate) trait StartStrategy: Sync {
         let own = settings.backoff.delay(retry, fastrand::u64(..));
         JobEnd::Retry {
             after: failure.retry_after.map_or(own, |asked| asked.max(own)),
-            words: failure.words,
+            message: failure.message,
             result: failure.result,
         }
     }
@@ -80,12 +80,12 @@ impl StartStrategy for PermitFirst {
         match settings.rule(&job.tenant).rate {
             Some(rate) => JobEnd::Throttled {
                 after: retry_after.unwrap_or_else(|| default_cooldown(job.throttles, rate)),
-                park: CooldownScope::Tenant,
+                cooldown: CooldownScope::Tenant,
             },
             // The upstream saw the response too, and knows when calls may start again.
             None => JobEnd::Throttled {
                 after: retry_after.unwrap_or_default(),
-                park: CooldownScope::Lane,
+                cooldown: CooldownScope::Lane,
             },
         }
     }

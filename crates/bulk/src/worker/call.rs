@@ -45,13 +45,13 @@ impl<S> JobAttempt<'_, S> {
         if let Some(end) = verdict.and_then(|verdict| self.on_throttle(&verdict)) {
             return end;
         }
-        let words = format!("the API answered {status}");
+        let message = format!("the API answered {status}");
         if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
             let retry_after = response.retry_after();
             // The status is stored even if the body broke off.
             let body = response.bytes().await.unwrap_or_default();
             return self.retry_after(AttemptFailure {
-                words,
+                message,
                 retry_after,
                 result: self.stored_result(status, body),
             });
@@ -62,7 +62,7 @@ impl<S> JobAttempt<'_, S> {
         };
         let result = self.stored_result(status, body);
         if status >= 400 {
-            return JobEnd::Failed { words, result };
+            return JobEnd::Failed { message, result };
         }
         self.done(result)
     }
@@ -83,7 +83,7 @@ impl<S> JobAttempt<'_, S> {
         let worth = verdict.is_some_and(|verdict| verdict.is_worth_a_retry());
         if worth || error.is_timeout() || error.is_connect() {
             return self.retry_after(AttemptFailure {
-                words: error.to_string(),
+                message: error.to_string(),
                 retry_after: error.retry_after(),
                 result: None,
             });

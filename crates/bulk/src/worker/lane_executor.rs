@@ -42,7 +42,7 @@ impl LaneExecutor {
         };
         let (api, mut api_limits, mut group_limits) = (upstream.name(), 0_usize, 0_usize);
         let named = upstream.effective_limits(*target).into_iter().map(|limit| {
-            let (letter, position, owner) = match limit.extent {
+            let (letter, position, owner) = match limit.scope {
                 LimitScope::Api => ('P', &mut api_limits, api.as_str()),
                 LimitScope::Group => ('L', &mut group_limits, lane.as_str()),
             };

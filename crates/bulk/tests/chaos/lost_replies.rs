@@ -23,7 +23,7 @@ async fn lost_claim_replies_dead_letter_no_job() {
     let done = async |more: u64| {
         loop {
             match engine.store().job_counts().await {
-                Ok(tally) if tally.done + tally.dead >= more => return tally,
+                Ok(counts) if counts.done + counts.dead >= more => return counts,
                 _ => sleep(Duration::from_millis(5)).await,
             }
         }
@@ -36,8 +36,8 @@ async fn lost_claim_replies_dead_letter_no_job() {
         sleep(Duration::from_millis(600)).await;
         proxy.set_conditions(NetConditions::Clear).await;
     }
-    let tally = timeout(WAIT_LIMIT, done(600)).await.expect("all in time");
-    assert_eq!((tally.done, tally.dead), (600, 0));
+    let counts = timeout(WAIT_LIMIT, done(600)).await.expect("all in time");
+    assert_eq!((counts.done, counts.dead), (600, 0));
     assert_eq!(engine.store().audit().await.expect("counted"), 0);
     engine.stop().await;
 }

@@ -52,7 +52,7 @@ impl SharedFleet {
         };
         self.engines[0].submit(submission).await.expect("accepted");
         let over = async {
-            while self.engines[0].store().job_counts().await.expect("tally").open() > 0 {
+            while self.engines[0].store().job_counts().await.expect("counts").open() > 0 {
                 let changed = self.engines[0].store().changed();
                 let _again = timeout(Duration::from_millis(50), changed).await;
             }

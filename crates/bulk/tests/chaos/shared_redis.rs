@@ -224,17 +224,17 @@ async fn a_job_above_a_shared_limit_is_dead_lettered() {
     let over = async {
         loop {
             let changed = engine.store().changed();
-            let tally = engine.store().job_counts().await.expect("tally");
-            if tally.open() == 0 {
-                return tally;
+            let counts = engine.store().job_counts().await.expect("counts");
+            if counts.open() == 0 {
+                return counts;
             }
             let _again = timeout(Duration::from_millis(50), changed).await;
         }
     };
-    let tally = timeout(WAIT_LIMIT, over).await.expect("over");
-    assert_eq!((tally.done, tally.dead), (1, 2), "{tally:?}");
+    let counts = timeout(WAIT_LIMIT, over).await.expect("over");
+    assert_eq!((counts.done, counts.dead), (1, 2), "{counts:?}");
     for letter in engine.store().dead_letters(0, 10).await.expect("letters") {
-        let message = &letter.history[0].words;
+        let message = &letter.history[0].message;
         assert!(message.contains("cost"), "{message}");
         assert_eq!(letter.attempts, 1);
     }
@@ -286,7 +286,7 @@ async fn an_emptied_server_is_reported_and_the_engine_continues() {
         ..tasks("a", 200)
     };
     engine.submit(first).await.expect("submitted");
-    while engine.store().job_counts().await.expect("tally").done < 20 {
+    while engine.store().job_counts().await.expect("counts").done < 20 {
         sleep(Duration::from_millis(5)).await;
     }
     redis.command(&["FLUSHALL"]).expect("flushed");
@@ -314,8 +314,8 @@ async fn an_emptied_server_is_reported_and_the_engine_continues() {
     assert_eq!(seen.finished, 0, "an action that was lost is not over");
     let gone = engine.progress(&id).await.expect("asked");
     assert_eq!(gone, None, "an action of the lost queue is unknown");
-    let tally = engine.store().job_counts().await.expect("tally");
-    assert_eq!((tally.done, tally.open()), (40, 0));
+    let counts = engine.store().job_counts().await.expect("counts");
+    assert_eq!((counts.done, counts.open()), (40, 0));
     assert_eq!(engine.store().audit().await.expect("counted"), 0);
     let tenant = engine.store().tenant(&"t".parse().expect("a name")).await;
     let rule = tenant.expect("asked").expect("known").rule;

@@ -42,14 +42,14 @@ async fn an_action_is_complete_when_it_is_closed_and_all_its_jobs_are_over() {
     };
     let taken = world.engine.submit(submission(BatchPosition::More)).await;
     taken.expect("accepted");
-    while world.tally().await.done < 3 {
+    while world.counts().await.done < 3 {
         world.store().changed().await;
     }
     let open = world.store().action(&name("a")).await.expect("asked");
     assert_eq!(open.expect("known").stage, ActionStage::Running);
     world.store().close(&name("a")).await.expect("closed");
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.done), (ActionStage::Completed, 3));
+    assert_eq!((report.stage, report.counts.done), (ActionStage::Completed, 3));
 }
 
 // A file is submitted again after all its jobs were done.
@@ -117,8 +117,8 @@ async fn a_timed_out_action_counts_its_jobs_in_flight() {
     let reported = next_finished(&mut events).await;
     for report in [report, reported] {
         assert_eq!(report.stage, ActionStage::Failed);
-        let tally = report.tally;
-        assert_eq!((tally.done, tally.cancelled, tally.open()), (1, 2, 0));
+        let counts = report.counts;
+        assert_eq!((counts.done, counts.cancelled, counts.open()), (1, 2, 0));
     }
     assert_eq!(world.mock.audit().attempts("/hook"), 1);
 }
@@ -293,7 +293,7 @@ async fn a_summary_does_not_name_requeued_jobs() {
     };
     let first = submission(BatchPosition::More, vec![job(1)]);
     world.engine.submit(first).await.expect("accepted");
-    while world.tally().await.dead < 1 {
+    while world.counts().await.dead < 1 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let all = outflow_store::DeadLetterFilter::All;
@@ -348,7 +348,7 @@ async fn results_and_dead_letters_expire_after_their_retention() {
 async fn an_eta_is_never_below_the_lower_bound_of_the_limits() {
     let world = Plan::limited("5/m").start().await;
     world.submit("a", gets("t", 20)).await;
-    while world.tally().await.done < 5 {
+    while world.counts().await.done < 5 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let progress = world.engine.progress(&name("a")).await;
@@ -369,7 +369,7 @@ async fn an_eta_includes_the_last_scheduled_start() {
     let later = Duration::from_hours(1);
     jobs[1].not_before = Some(world.time.wall().saturating_add(later));
     world.submit("a", jobs).await;
-    while world.tally().await.done < 1 {
+    while world.counts().await.done < 1 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let progress = world.engine.progress(&name("a")).await;
@@ -382,7 +382,7 @@ async fn an_eta_includes_the_last_scheduled_start() {
 async fn there_is_no_eta_while_the_health_of_an_api_is_forced() {
     let world = Plan::limited("10/s").start().await;
     world.submit("a", gets("t", 100)).await;
-    while world.tally().await.done < 5 {
+    while world.counts().await.done < 5 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let eta = async || {

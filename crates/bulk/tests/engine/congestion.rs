@@ -22,7 +22,7 @@ async fn claim(world: &World, most: usize) -> Vec<ClaimedJob> {
     let request = ClaimRequest {
         lane: name(ELSEWHERE),
         session: name("test"),
-        most,
+        max: most,
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,
@@ -107,14 +107,14 @@ async fn deferred_jobs_are_released_through_the_limiter() {
     let mut off = (*world.engine.settings()).clone();
     off.scheduler = SchedulerKind::Fixed;
     world.engine.reconfigure(off).await.expect("reconfigured");
-    assert_eq!(world.tally().await.non_ready, state.non_ready, "they wait");
+    assert_eq!(world.counts().await.non_ready, state.non_ready, "they wait");
 
     let left = world.engine.release(&name("t"), 5).await.expect("released");
     assert_eq!(left, state.non_ready - 5);
     let left = world.engine.release(&name("t"), u64::MAX).await;
     assert_eq!(left.expect("released"), 0, "and never below");
     let report = world.finished("all").await;
-    assert_eq!(report.tally.done, 100);
+    assert_eq!(report.counts.done, 100);
     let audit = world.mock.audit();
     assert_eq!(audit.refused(), 0);
     assert!(audit.most_in_any_window(Duration::from_secs(1)) <= 10);
@@ -170,7 +170,7 @@ async fn the_summary_counts_all_deferred_jobs_and_they_block_a_reset() {
     }
     let page = |after: Option<&str>| PageRequest {
         after: after.map(name),
-        most: 1,
+        max: 1,
     };
     let first = world.engine.congestion_summary(page(None)).await;
     let first = first.expect("reported");

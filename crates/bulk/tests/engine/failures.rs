@@ -19,11 +19,11 @@ async fn a_failing_job_is_retried_and_dead_lettered_with_its_history() {
     let world = failing(MockResponse::status(500)).start().await;
     world.submit("a", vec![get("t", 1)]).await;
     let report = world.finished("a").await;
-    assert_eq!((report.stage, report.tally.dead), (ActionStage::Completed, 1));
+    assert_eq!((report.stage, report.counts.dead), (ActionStage::Completed, 1));
     let dead = world.store().dead_letters(0, 10).await.expect("letters");
     assert_eq!(dead.len(), 1);
     assert_eq!((dead[0].attempts, dead[0].history.len()), (4, 4));
-    assert!(dead[0].history[0].words.contains("500"), "{:?}", dead[0]);
+    assert!(dead[0].history[0].message.contains("500"), "{:?}", dead[0]);
     let outcomes = world.store().outcomes(&name("a"), 0, 10).await;
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(500)));
@@ -39,7 +39,7 @@ async fn a_permanent_failure_is_not_retried() {
     let world = failing(MockResponse::status(404)).start().await;
     world.submit("a", gets("t", 3)).await;
     let report = world.finished("a").await;
-    assert_eq!((report.tally.dead, world.mock.audit().count()), (3, 3));
+    assert_eq!((report.counts.dead, world.mock.audit().count()), (3, 3));
 }
 
 // The first call is throttled with a wait of 7 s. The job returns to the head of its queue and no other job
@@ -59,7 +59,7 @@ async fn a_throttled_job_waits_for_retry_after_and_uses_no_retry() {
     jobs[0].max_retries = Some(0);
     world.submit("a", jobs).await;
     let report = world.finished("a").await;
-    assert_eq!((report.tally.done, report.tally.throttles), (3, 5));
+    assert_eq!((report.counts.done, report.counts.throttles), (3, 5));
     let audit = world.mock.audit();
     assert!(audit.sent_before_retry_after().is_empty());
     let paths: Vec<_> = audit.arrivals().iter().map(|one| &*one.path).collect();
@@ -87,8 +87,8 @@ async fn a_job_throttled_until_its_deadline_expires() {
     assert!(audit.sent_before_retry_after().is_empty());
     let last = audit.arrivals().last().expect("some").at.since(begun);
     assert!(last < Duration::from_secs(5), "{last:?}");
-    assert_eq!(report.tally.throttles, u64::try_from(throttles).expect("few"));
-    assert_eq!((report.tally.cancelled, report.tally.dead), (1, 0), "{report:?}");
+    assert_eq!(report.counts.throttles, u64::try_from(throttles).expect("few"));
+    assert_eq!((report.counts.cancelled, report.counts.dead), (1, 0), "{report:?}");
     let outcomes = world.store().outcomes(&name("a"), 0, 9).await;
     let outcomes = outcomes.expect("outcomes");
     assert_eq!((outcomes.len(), outcomes[0].ended), (1, JobStatus::Expired));
@@ -106,7 +106,7 @@ async fn a_call_without_a_response_delays_no_other_job() {
     world.submit("a", gets("t", 20)).await;
     let begun = world.now();
     let report = world.finished("a").await;
-    assert_eq!(report.tally.done, 20);
+    assert_eq!(report.counts.done, 20);
     let took = world.now().since(begun);
     assert!((5..20).contains(&took.as_secs()), "{took:?}");
 }
@@ -126,7 +126,7 @@ async fn the_timeout_of_a_job_overrides_that_of_the_api() {
     default.max_retries = Some(0);
     world.submit("a", vec![job, default]).await;
     let report = world.finished("a").await;
-    assert_eq!((report.tally.done, report.tally.dead), (1, 1), "{report:?}");
+    assert_eq!((report.counts.done, report.counts.dead), (1, 1), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,18 +137,18 @@ async fn a_requeued_dead_letter_runs_again() {
     world.finished("a").await;
     let requeued = world.store().requeue(&outflow_store::DeadLetterFilter::All).await;
     assert_eq!(requeued.expect("the store answers"), 1);
-    while world.tally().await.done == 0 {
+    while world.counts().await.done == 0 {
         world.store().changed().await;
     }
     let tenant = world.store().tenant(&name("t")).await.expect("asked");
-    assert_eq!(world.tally().await.dead, 0, "{tenant:?}");
+    assert_eq!(world.counts().await.dead, 0, "{tenant:?}");
 }
 
 // One throttle without a wait. The limit's window is an hour, which no job has to wait for. A job that is
 // throttled repeatedly waits ever longer: 1 + 2 + 4 + 8 seconds before its fifth attempt.
 #[tokio::test(start_paused = true)]
 async fn a_throttle_without_retry_after_costs_a_tenant_a_second() {
-    for (throttles, least, most) in [(1, 1, 3), (4, 15, 20)] {
+    for (throttles, least, max) in [(1, 1, 3), (4, 15, 20)] {
         let refused = ScriptMatch::path("/acme/**").first(throttles);
         let script = Script::new().rule(refused, MockResponse::status(429));
         let plan = Plan::scripted(script).with(|settings| {
@@ -159,8 +159,8 @@ async fn a_throttle_without_retry_after_costs_a_tenant_a_second() {
         let world = plan.start().await;
         let begun = world.now();
         world.submit("a", gets("acme", 20)).await;
-        assert_eq!(world.finished("a").await.tally.done, 20);
+        assert_eq!(world.finished("a").await.counts.done, 20);
         let took = world.now().since(begun).as_secs();
-        assert!((least..=most).contains(&took), "{throttles}: {took} s");
+        assert!((least..=max).contains(&took), "{throttles}: {took} s");
     }
 }

@@ -133,8 +133,8 @@ async fn a_capped_tenant_leaves_the_rest_to_the_others() {
 // Ten tasks of a second each, one at a time, of a tenant without a section of its own.
 #[tokio::test(start_paused = true)]
 async fn the_default_rule_limits_jobs_in_flight() {
-    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (now, peak) = (Arc::clone(&running), Arc::clone(&most));
+    let (running, max) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (now, peak) = (Arc::clone(&running), Arc::clone(&max));
     let world = Plan::scripted(Script::new())
         .with(|settings| settings.tenant.in_flight = Some(1))
         .start_with(|builder| {
@@ -153,8 +153,8 @@ async fn the_default_rule_limits_jobs_in_flight() {
     let task = || JobSpec::task(name("t"), "slow", bytes::Bytes::new());
     let begun = world.now();
     world.submit("singly", (0..10).map(|_| task()).collect()).await;
-    assert_eq!(world.finished("singly").await.tally.done, 10);
-    assert_eq!(most.load(Ordering::Relaxed), 1);
+    assert_eq!(world.finished("singly").await.counts.done, 10);
+    assert_eq!(max.load(Ordering::Relaxed), 1);
     assert!(world.now().since(begun) >= Duration::from_secs(10));
 }
 

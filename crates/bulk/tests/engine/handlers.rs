@@ -20,7 +20,7 @@ async fn the_output_of_a_handler_is_stored() {
         .start_with(|builder| builder.handler("echo", |task: HandlerTask| async move { Ok(task.payload) }))
         .await;
     world.submit("a", vec![task("one"), task("two")]).await;
-    assert_eq!(world.finished("a").await.tally.done, 2);
+    assert_eq!(world.finished("a").await.counts.done, 2);
     let bodies = world
         .engine
         .fold_outcomes(&name("a"), Vec::new(), |mut all, one| {
@@ -56,7 +56,7 @@ async fn a_task_survives_panic_timeout_and_failure_of_its_handler() {
         .await;
     world.submit("a", vec![task("x")]).await;
     let report = world.finished("a").await;
-    assert_eq!((report.tally.done, tries.load(Ordering::Relaxed)), (1, 4));
+    assert_eq!((report.counts.done, tries.load(Ordering::Relaxed)), (1, 4));
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn a_final_handler_error_ends_the_job() {
         })
         .await;
     world.submit("a", vec![task("x")]).await;
-    assert_eq!(world.finished("a").await.tally.dead, 1);
+    assert_eq!(world.finished("a").await.counts.dead, 1);
 }
 
 // Thirty at ten a second: the last may start in the third second after the first ten, under every scheduler.
@@ -96,11 +96,11 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
         world.finished("a").await;
         let took = world.now().since(begun);
         assert!(took >= Duration::from_secs(3), "{scheduler:?}: {took:?}");
-        let most = match scheduler {
+        let max = match scheduler {
             SchedulerKind::Permit => Duration::from_secs(4),
             SchedulerKind::Fixed | SchedulerKind::Backoff => Duration::from_secs(10),
         };
-        assert!(took <= most, "{scheduler:?}: {took:?}");
+        assert!(took <= max, "{scheduler:?}: {took:?}");
     }
 }
 

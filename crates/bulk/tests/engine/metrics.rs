@@ -66,7 +66,7 @@ async fn every_deferral_counts_one_backoff() {
     let deferred = value(&world, "outflow_bulk_settled_total{how=\"put_off\"}");
     let backoffs = "bulk_action_congestion_backoff_ms_count{groupId=\"acme\"}";
     assert_eq!(value(&world, backoffs), deferred);
-    let throttles = u32::try_from(report.tally.throttles).expect("few");
+    let throttles = u32::try_from(report.counts.throttles).expect("few");
     assert_eq!(deferred, Some(f64::from(throttles)));
     assert!(throttles > 0, "nothing was deferred");
 }

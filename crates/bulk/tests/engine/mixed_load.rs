@@ -38,7 +38,7 @@ async fn jobs_get_their_share_among_callers_of_the_same_api() {
     world.submit("a", gets("t", 200)).await;
     let before = served.load(Ordering::Relaxed);
     sleep(Duration::from_mins(10)).await;
-    let (others, done) = (served.load(Ordering::Relaxed) - before, world.tally().await.done);
+    let (others, done) = (served.load(Ordering::Relaxed) - before, world.counts().await.done);
     assert!((65..=80).contains(&done), "{done} jobs and {others} calls");
     assert_eq!(world.mock.audit().refused(), 0);
 }

@@ -19,7 +19,7 @@ async fn a_paused_tenant_waits_and_continues_after_resume() {
     world.finished("b").await;
     assert_eq!(world.mock.audit().count(), 20, "only the other's");
     world.store().resume(&tenant).await.expect("resumed");
-    assert_eq!(world.finished("a").await.tally.done, 20);
+    assert_eq!(world.finished("a").await.counts.done, 20);
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,7 +35,7 @@ async fn a_cancelled_action_ends_at_once() {
     assert!((990..1_000).contains(&cancelled), "{cancelled}");
     let report = world.finished("a").await;
     assert_eq!(report.stage, ActionStage::Cancelled);
-    assert_eq!(report.tally.open(), 0);
+    assert_eq!(report.counts.open(), 0);
     world.assert_counts_match().await;
 }
 
@@ -73,7 +73,7 @@ async fn the_end_of_a_cancelled_action_is_reported() {
         }
     };
     assert_eq!(report.stage, ActionStage::Cancelled);
-    assert_eq!((report.tally.done, report.tally.cancelled), (1, 2));
+    assert_eq!((report.counts.done, report.counts.cancelled), (1, 2));
     assert_eq!(world.mock.audit().attempts("/hook"), 1);
     assert_eq!(world.finished("a").await.stage, ActionStage::Cancelled);
 }
@@ -111,9 +111,9 @@ async fn a_stop_returns_jobs_in_flight_to_the_queue() {
         .time
         .reaches(world.now().saturating_add(Duration::from_secs(1)))
         .await;
-    assert_eq!(world.tally().await.in_flight, 10);
+    assert_eq!(world.counts().await.in_flight, 10);
     assert!(!world.engine.stop().await, "not all were over");
-    let tally = world.tally().await;
-    assert_eq!((tally.queued, tally.in_flight), (30, 0), "{tally:?}");
+    let counts = world.counts().await;
+    assert_eq!((counts.queued, counts.in_flight), (30, 0), "{counts:?}");
     world.assert_counts_match().await;
 }

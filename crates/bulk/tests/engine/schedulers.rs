@@ -23,19 +23,19 @@ async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     let begun = world.now();
     world.submit("a", gets("t", 1_000)).await;
     let report = world.finished("a").await;
-    assert_eq!(report.tally.done, 1_000);
+    assert_eq!(report.counts.done, 1_000);
     assert_eq!(world.mock.audit().refused(), 0);
     world.assert_counts_match().await;
-    let most = world.mock.audit().most_in_any_window(Duration::from_secs(1));
-    (world.now().since(begun), report.tally.throttles, most)
+    let max = world.mock.audit().most_in_any_window(Duration::from_secs(1));
+    (world.now().since(begun), report.counts.throttles, max)
 }
 
 // The ideal is ten seconds.
 #[tokio::test(start_paused = true)]
 async fn the_permit_scheduler_defers_no_job() {
-    let (took, throttles, most) = run_thousand(SchedulerKind::Permit).await;
+    let (took, throttles, max) = run_thousand(SchedulerKind::Permit).await;
     assert!(took <= Duration::from_millis(10_100), "{took:?}");
-    assert_eq!((throttles, most), (0, 100));
+    assert_eq!((throttles, max), (0, 100));
 }
 
 // A hundred in a second are ten milliseconds apart, from the first one on: half a second holds fifty and the
@@ -65,8 +65,8 @@ async fn all_tenants_together_keep_to_the_global_rate() {
         let took = world.now().since(begun);
         assert!(took >= Duration::from_secs(4), "{scheduler:?}: {took:?}");
         let audit = world.mock.audit();
-        let most = audit.most_in_any_window(Duration::from_millis(990));
-        assert!(most <= 10, "{scheduler:?}: {most}");
+        let max = audit.most_in_any_window(Duration::from_millis(990));
+        assert!(max <= 10, "{scheduler:?}: {max}");
     }
 }
 
@@ -74,18 +74,18 @@ async fn all_tenants_together_keep_to_the_global_rate() {
 // window is early by the limiter's guard, so every other second is lost.
 #[tokio::test(start_paused = true)]
 async fn the_fixed_scheduler_defers_jobs_repeatedly() {
-    let (took, throttles, most) = run_thousand(SchedulerKind::Fixed).await;
+    let (took, throttles, max) = run_thousand(SchedulerKind::Fixed).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((4_500..=10_000).contains(&throttles), "{throttles}");
-    assert!(most <= 100, "{most}");
+    assert!(max <= 100, "{max}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_backoff_scheduler_defers_jobs_less_often() {
-    let (took, throttles, most) = run_thousand(SchedulerKind::Backoff).await;
+    let (took, throttles, max) = run_thousand(SchedulerKind::Backoff).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((900..=3_000).contains(&throttles), "{throttles}");
-    assert!(most <= 100, "{most}");
+    assert!(max <= 100, "{max}");
 }
 
 // Ten jobs fail once, at ten a second for one tenant: the first waits a second and the tenth two, among the
@@ -104,13 +104,13 @@ async fn under_backoff_failed_jobs_wait_by_the_formula() {
         .time
         .reaches(begun.saturating_add(Duration::from_millis(500)))
         .await;
-    let tally = world.store().job_counts().await.expect("counted");
-    assert_eq!((tally.non_ready, tally.delayed), (10, 0), "{tally:?}");
+    let counts = world.store().job_counts().await.expect("counted");
+    assert_eq!((counts.non_ready, counts.delayed), (10, 0), "{counts:?}");
     let tenant = world.store().tenant(&name("t")).await.expect("read");
     let waited = tenant.expect("known").last_backoff;
     assert_eq!(waited, Duration::from_secs(2));
     let report = world.finished("a").await;
-    assert_eq!((report.tally.done, report.tally.throttles), (10, 0));
+    assert_eq!((report.counts.done, report.counts.throttles), (10, 0));
     world.assert_counts_match().await;
 }
 
@@ -130,7 +130,7 @@ async fn a_full_in_flight_limit_defers_no_job() {
         let begun = world.now();
         world.submit("a", gets("t", 20)).await;
         let report = world.finished("a").await;
-        assert_eq!((report.tally.done, report.tally.throttles), (20, 0));
+        assert_eq!((report.counts.done, report.counts.throttles), (20, 0));
         let took = world.now().since(begun);
         assert!(took < Duration::from_millis(5_100), "{scheduler:?}: {took:?}");
         world.assert_counts_match().await;

@@ -41,7 +41,7 @@ async fn all_errors_of_a_submission_are_reported_and_no_job_is_accepted() {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(!message.contains("job 1"), "{message}");
-    assert_eq!(world.tally().await.submitted(), 0);
+    assert_eq!(world.counts().await.submitted(), 0);
 }
 
 // A rate of 10 for one tenant: ten are ready, five wait, and the last two find the queue full.
@@ -79,7 +79,7 @@ async fn a_repeated_job_is_accepted_once() {
         let placed = world.engine.submit(submission(vec![job.clone()])).await;
         assert_eq!(placed.expect("reported")[0].destination, expected);
     }
-    assert_eq!(world.tally().await.submitted(), 1);
+    assert_eq!(world.counts().await.submitted(), 1);
 }
 
 // Jobs that could be stored and never sent: a tunnel, a key that is no valid header, a start after the

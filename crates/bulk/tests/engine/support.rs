@@ -166,7 +166,7 @@ impl World {
         self.engine.store()
     }
 
-    pub(crate) async fn tally(&self) -> JobCounts {
+    pub(crate) async fn counts(&self) -> JobCounts {
         self.store().job_counts().await.expect("the store answers")
     }
 

@@ -24,7 +24,7 @@ async fn fifteen_thousand_jobs_of_three_tenants_take_as_long_as_their_limits_say
     let report = world.finished("headline").await;
     let makespan = world.now().since(begun);
     assert!(makespan <= Duration::from_secs(503), "{makespan:?}");
-    assert_eq!((report.tally.done, report.tally.throttles), (15_000, 0));
+    assert_eq!((report.counts.done, report.counts.throttles), (15_000, 0));
     let audit = world.mock.audit();
     assert_eq!((audit.count(), audit.refused()), (15_000, 0));
     for tenant in tenants {
@@ -55,7 +55,7 @@ async fn a_temporarily_halved_limit_costs_only_its_missing_quota() {
     let report = world.finished("halved").await;
     let makespan = world.now().since(begun);
     assert!(makespan <= Duration::from_millis(252_500), "{makespan:?}");
-    assert_eq!(report.tally.done, 6_000);
+    assert_eq!(report.counts.done, 6_000);
     let refused = world.mock.audit().refused();
     assert!(refused <= 5, "{refused}");
     world.assert_counts_match().await;

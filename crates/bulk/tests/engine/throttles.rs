@@ -81,7 +81,7 @@ async fn throttles_per_job_are_equal_in_every_report() {
     };
     world.engine.submit(submission).await.expect("accepted");
     let report = world.finished("a").await;
-    assert_eq!((report.tally.done, report.tally.throttles), (8, 2));
+    assert_eq!((report.counts.done, report.counts.throttles), (8, 2));
     let summary = world.engine.summary(&name("a")).await.expect("asked");
     let summary = summary.expect("known");
     assert_eq!(summary.throttles_per_job.to_string(), "0.25");

@@ -37,7 +37,7 @@ async fn the_worker_pool_follows_the_load_up_and_down() {
     sizes.dedup();
     assert_eq!(sizes, [2, 3, 4, 6, 8]);
     assert_eq!(world.engine.worker_usage(), (8, 8), "all of them work");
-    assert_eq!(world.tally().await.in_flight, 8);
+    assert_eq!(world.counts().await.in_flight, 8);
     world.finished("a").await;
     let took = world.now().since(begun);
     assert!((125..150).contains(&took.as_secs()), "{took:?}");

@@ -170,7 +170,7 @@ fn waiting(event: &Event) -> Record<'_> {
     let wait = explanation.eta.map(|eta| LogValue::Span(eta.since(event.at)));
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
     record
-        .with(key::REASON, LogValue::Word(wait_reason(&explanation.why)))
+        .with(key::REASON, LogValue::Word(wait_reason(&explanation.reason)))
         .with_some(key::SLEEP, wait)
         .with_subject(event, Some(group))
         .with(key::COST, LogValue::Number(cost.units()))
@@ -205,7 +205,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with(key::COST, LogValue::Number(cost.units())),
         EventKind::Refused { group, refusal, waited } => record
             .with(key::EVENT, LogValue::Word("refused"))
-            .with(key::REASON, LogValue::Word(refusal.cause.name()))
+            .with(key::REASON, LogValue::Word(refusal.reason.name()))
             .with_some(key::RETRY_AFTER, refusal.retry_after.map(LogValue::Span))
             .with_subject(event, Some(group))
             .with(key::WAITED, LogValue::millis(*waited)),

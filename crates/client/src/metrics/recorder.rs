@@ -228,7 +228,7 @@ fn group_of<'a>(api: &'a ApiCounters, kind: &EventKind) -> Option<&'a GroupCount
 fn count_in_group(group: &GroupCounters, kind: &EventKind) {
     match kind {
         EventKind::Admitted { .. } => group.admitted.increase(1),
-        EventKind::Refused { refusal, .. } => group.refused.count(refusal.cause.name()),
+        EventKind::Refused { refusal, .. } => group.refused.count(refusal.reason.name()),
         EventKind::Refunded { .. } => group.refunded.increase(1),
         EventKind::Moved { transition, .. } => group.set_state(transition.to),
         EventKind::Drifting { drift, .. } => group.set_drift(drift.as_ref().map_or(1.0, ratio)),

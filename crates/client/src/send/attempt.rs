@@ -100,7 +100,7 @@ impl CallState<'_> {
             Decision::Allow(()) | Decision::Never => None,
         };
         Refusal {
-            cause: RefusalReason::Busy(WaitReason::Cooldown),
+            reason: RefusalReason::Busy(WaitReason::Cooldown),
             retry_after,
         }
     }
@@ -223,5 +223,5 @@ const NO_VERDICT: Verdict = Verdict {
     effect: OutcomeClass::Neutral,
     retry: Retryability::Pointless,
     retry_after: None,
-    lesson: LimitFeedback::None,
+    limit_feedback: LimitFeedback::None,
 };

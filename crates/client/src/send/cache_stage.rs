@@ -278,7 +278,7 @@ impl CacheStage<'_> {
 
 /// Returns true if the upstream is blocked without a known end: the cache then answers for the API.
 fn is_cache_only(error: &Error) -> bool {
-    error.refusal().is_some_and(|refusal| match refusal.cause {
+    error.refusal().is_some_and(|refusal| match refusal.reason {
         RefusalReason::Blocked { state } => {
             state == HealthState::CacheOnly || (state == HealthState::Sleep && refusal.retry_after.is_none())
         }

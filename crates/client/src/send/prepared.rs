@@ -205,7 +205,7 @@ fn target(client: &ApiClient, spec: &CallSpec) -> Result<Target, Error> {
         None => upstream.route(&spec.method, &spec.path),
         Some(name) => upstream.group(name).ok_or_else(|| {
             Error::new(ErrorKind::Refused(Refusal {
-                cause: RefusalReason::UnknownGroup(name.clone()),
+                reason: RefusalReason::UnknownGroup(name.clone()),
                 retry_after: None,
             }))
         })?,

@@ -64,7 +64,7 @@ impl CallState<'_> {
     fn keeps_position(&self, attempt: &FinishedAttempt) -> bool {
         let mode = self.request.spec.mode.unwrap_or(self.client.api.rules.mode);
         let requested = attempt.verdict.retry_after.unwrap_or_default();
-        attempt.verdict.lesson == LimitFeedback::Lowered
+        attempt.verdict.limit_feedback == LimitFeedback::Lowered
             && self.stats.returns < MAX_RETURNS
             && mode == WaitMode::Wait
             && self.is_timely(requested)

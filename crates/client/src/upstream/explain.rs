@@ -42,7 +42,7 @@ pub enum WaitReason {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitEstimate {
     /// The cause of the wait.
-    pub why: WaitReason,
+    pub reason: WaitReason,
     /// The number of calls ahead in the queue.
     pub position: usize,
     /// The start if nothing else happens, if it is known.

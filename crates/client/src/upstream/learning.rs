@@ -126,7 +126,7 @@ impl PermitPool {
     /// Begins a new throttle burst: attempts in flight were sent under the old limit and prove nothing.
     fn limit_lowered(&mut self, group: u32, now: Nanos) {
         let circuit = self.circuits.get_for(group);
-        circuit.health.begin_wave(now);
+        circuit.health.begin_generation(now);
         circuit.restart_slowly(now);
         self.retune(self.circuits.index_for(group), now);
         self.emit_drift(now);

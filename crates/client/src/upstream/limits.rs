@@ -142,9 +142,9 @@ impl ScopeLimits {
     /// Returns when a call can start, if not now, while one costs more than a lowered limit holds. Each
     /// limit needs quota for the full cost, or its full capacity. `Nanos::MAX` waits for arrivals.
     fn find_heavy_start(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
-        let limits = self.meters.standings(now);
+        let limits = self.meters.statuses(now);
         let wanted = limits.map(|(limit, _)| {
-            let unit_cost = limit.measure().toll();
+            let unit_cost = limit.measure().unit_cost();
             match unit_cost.units(cost) {
                 Cost::ZERO => 0,
                 all => (all.units().min(limit.capacity())).saturating_add(self.overdraft.units(unit_cost)),
@@ -192,10 +192,10 @@ impl ScopeLimits {
     }
 
     /// Returns the limits in effect with their scope.
-    pub(super) fn effective_limits(&mut self, extent: LimitScope, now: Nanos) -> impl Iterator<Item = EffectiveLimit> {
-        let limits = self.meters.standings(now);
+    pub(super) fn effective_limits(&mut self, scope: LimitScope, now: Nanos) -> impl Iterator<Item = EffectiveLimit> {
+        let limits = self.meters.statuses(now);
         limits.map(move |(limit, _)| EffectiveLimit {
-            extent,
+            scope,
             rate: limit.rate(),
             measure: limit.measure(),
         })
@@ -203,7 +203,7 @@ impl ScopeLimits {
 
     /// Returns the quota of the fullest limit.
     pub(super) fn remaining(&mut self, now: Nanos) -> Option<RemainingQuota> {
-        let quotas = self.meters.standings(now).map(|(limit, status)| {
+        let quotas = self.meters.statuses(now).map(|(limit, status)| {
             let expiry = status.oldest.map(|oldest| oldest.saturating_add(limit.rate().per()));
             let reset = Some(status.window_end).filter(|end| *end > now);
             RemainingQuota {
@@ -265,14 +265,14 @@ impl ScopeLimits {
     /// Returns the usage of the fullest limit in parts per million.
     pub(super) fn fullness(&mut self, now: Nanos) -> u64 {
         self.meters
-            .standings(now)
+            .statuses(now)
             .map(|(_, status)| fullness(status.used, status.capacity))
             .max()
             .unwrap_or(0)
     }
 
     fn fullest(&mut self, now: Nanos) -> Option<usize> {
-        let limits = self.meters.standings(now).enumerate();
+        let limits = self.meters.statuses(now).enumerate();
         limits
             .max_by_key(|(_, (_, status))| fullness(status.used, status.capacity))
             .map(|(index, _)| index)
@@ -302,7 +302,7 @@ impl ScopeLimits {
 
     /// Returns the limits in effect.
     pub(super) fn effective(&mut self, now: Nanos) -> Vec<Limit> {
-        self.meters.standings(now).map(|(limit, _)| *limit).collect()
+        self.meters.statuses(now).map(|(limit, _)| *limit).collect()
     }
 
     pub(super) fn drifts(&self, now: Nanos) -> Vec<Option<LimitDrift>> {
@@ -321,7 +321,7 @@ impl ScopeLimits {
 
     /// Returns the slowest rate in effect.
     pub(super) fn slowest_rate(&mut self, now: Nanos) -> Option<Rate> {
-        slowest_rate(self.meters.standings(now).map(|(limit, _)| limit.rate()))
+        slowest_rate(self.meters.statuses(now).map(|(limit, _)| limit.rate()))
     }
 
     /// Records the usage of each limit and returns changed alerts, with the usage in parts per million.
@@ -344,13 +344,13 @@ impl ScopeLimits {
 
     /// Returns the heap memory of the meters in bytes.
     pub(super) fn memory(&mut self, now: Nanos) -> u64 {
-        let limits = self.meters.standings(now);
+        let limits = self.meters.statuses(now);
         let bytes: usize = limits.map(|(_, status)| status.memory).sum();
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
     pub(super) fn prune(&mut self, now: Nanos) {
-        self.meters.tidy(now);
+        self.meters.prune(now);
         self.prune_dropped(now);
     }
 
@@ -369,7 +369,7 @@ pub(super) fn slowest_rate(rates: impl Iterator<Item = Rate>) -> Option<Rate> {
 
 /// Returns the first of these limits that is smaller than a cost.
 pub(super) fn find_too_small(limits: &[Limit], cost: Cost) -> Option<Rate> {
-    let too_small = |limit: &&Limit| limit.capacity() < limit.measure().toll().units(cost).units();
+    let too_small = |limit: &&Limit| limit.capacity() < limit.measure().unit_cost().units(cost).units();
     limits.iter().find(too_small).map(Limit::rate)
 }
 
@@ -380,7 +380,7 @@ fn fullness(used: u128, capacity: u64) -> u64 {
 
 /// Returns the smallest capacity of the limits that count costs.
 fn smallest_capacity(limits: &[Limit]) -> u64 {
-    let by_cost = |limit: &&Limit| limit.measure().toll().counts_cost();
+    let by_cost = |limit: &&Limit| limit.measure().unit_cost().counts_cost();
     let smallest = limits.iter().filter(by_cost).map(Limit::capacity).min();
     smallest.unwrap_or(u64::MAX).max(1)
 }

@@ -2,7 +2,7 @@
 
 use outflow_core::{Cost, Nanos, Priority};
 
-use super::wait_queue::QueueStanding;
+use super::wait_queue::QueuePosition;
 use crate::rules::WaitMode;
 
 /// Group and cost of a call.
@@ -40,7 +40,7 @@ pub struct AcquireOptions {
     pub(super) priority: Priority,
     pub(super) deadline: Option<Nanos>,
     pub(super) mode: Option<WaitMode>,
-    pub(super) standing: QueueStanding,
+    pub(super) standing: QueuePosition,
 }
 
 impl AcquireOptions {
@@ -50,7 +50,7 @@ impl AcquireOptions {
             priority: Priority::Normal,
             deadline: None,
             mode: None,
-            standing: QueueStanding::New,
+            standing: QueuePosition::New,
         }
     }
 
@@ -78,7 +78,7 @@ impl AcquireOptions {
     /// Puts the call ahead of all new calls: it was sent before, under a limit that was too high.
     #[must_use]
     pub(crate) const fn with_return(mut self) -> Self {
-        self.standing = QueueStanding::Returning;
+        self.standing = QueuePosition::Returning;
         self
     }
 }

@@ -253,7 +253,7 @@ pub struct Verdict {
     /// The wait that the server asked for.
     pub retry_after: Option<Duration>,
     /// The effect on the limits.
-    pub lesson: LimitFeedback,
+    pub limit_feedback: LimitFeedback,
 }
 
 /// Effect of an attempt on the limits.
@@ -277,6 +277,6 @@ impl Verdict {
         effect: OutcomeClass::Neutral,
         retry: Retryability::Pointless,
         retry_after: None,
-        lesson: LimitFeedback::None,
+        limit_feedback: LimitFeedback::None,
     };
 }

@@ -82,7 +82,7 @@ pub struct GroupReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EffectiveLimit {
     /// The calls that it counts.
-    pub extent: LimitScope,
+    pub scope: LimitScope,
     /// The rate in effect.
     pub rate: Rate,
     /// The part of a call that it counts.

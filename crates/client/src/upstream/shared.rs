@@ -170,7 +170,7 @@ impl SharedState {
     fn run_effects(&self, effects: PendingEffects, now: Nanos) {
         if let Some(at) = effects.fire_at {
             let callback: Weak<dyn TimerCallback> = Weak::<Self>::clone(&self.weak);
-            self.timer.ring_at(at, callback);
+            self.timer.fire_at(at, callback);
         }
         for waker in effects.wakes {
             catch_panic(|| waker.wake());

@@ -6,7 +6,7 @@ use outflow_core::{Accounting, ClockPair, Cost, HealthOverride, HealthState, Lim
 
 use super::group::GroupState;
 use super::state::AdmissionState;
-use super::wait_queue::{AcquireRequest, AcquireResult, QueueStanding, WaitDeadline};
+use super::wait_queue::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline};
 use crate::rules::{Group, Rules, WaitMode};
 
 /// A state with one shared limit and groups with one limit each, and its rules.
@@ -33,7 +33,7 @@ fn acquire(state: &mut AdmissionState, group: u32, now: Nanos) -> AcquireResult 
         class: Priority::Normal,
         deadline: WaitDeadline::At(now),
         mode: WaitMode::Reject,
-        standing: QueueStanding::New,
+        position: QueuePosition::New,
     };
     state.enqueue(request, now, Waker::noop())
 }

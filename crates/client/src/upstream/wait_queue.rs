@@ -19,7 +19,7 @@ use outflow_core::{Cost, Nanos, Priority};
 use slab::Slab;
 
 pub(super) use estimate::WaitEstimator;
-pub(super) use request::{AcquireRequest, AcquireResult, PermitParts, QueueStanding, WaitDeadline};
+pub(super) use request::{AcquireRequest, AcquireResult, PermitParts, QueuePosition, WaitDeadline};
 
 use super::group_slot;
 use crate::refusal::Refusal;

@@ -123,7 +123,7 @@ fn no_caller_can_add_a_series() {
         let api = if number % 2 == 0 { "tmdb" } else { &*name };
         metrics.observe(&event(api, EventKind::Finished(Box::new(finished))));
         let refusal = Refusal {
-            cause: RefusalReason::UnknownGroup(name.clone()),
+            reason: RefusalReason::UnknownGroup(name.clone()),
             retry_after: None,
         };
         let waited = std::time::Duration::ZERO;
@@ -191,7 +191,7 @@ fn every_reason_and_cause_has_its_own_series() {
         RefusalReason::Removed,
     ] {
         let refusal = Refusal {
-            cause,
+            reason: cause,
             retry_after: None,
         };
         let (group, waited) = ("movies".into(), std::time::Duration::ZERO);

@@ -80,7 +80,7 @@ async fn a_removed_api_refuses_waiting_calls_and_finishes_calls_in_flight() {
     let (in_flight, waits, changes) = tokio::join!(status(&client, "gone"), client.get("gone", "/").send(), reload);
     assert_eq!(in_flight, 200);
     let refusal = waits.expect_err("it may not go");
-    assert_eq!(refusal.refusal().map(|why| &why.cause), Some(&RefusalReason::Removed));
+    assert_eq!(refusal.refusal().map(|why| &why.reason), Some(&RefusalReason::Removed));
     assert_eq!(changes.removed, names(&["gone"]));
     let unknown = client.get("gone", "/").send().await.expect_err("unknown");
     assert!(unknown.to_string().contains("gone"), "{unknown}");
@@ -99,7 +99,7 @@ async fn a_returning_api_keeps_its_used_quota() {
     let upstream = client.upstream("one").expect("there");
     let target = upstream.route(&http::Method::GET, "/");
     let refusal = upstream.try_acquire(target).expect_err("one an hour");
-    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
+    assert!(matches!(refusal.reason, RefusalReason::Busy(_)), "{refusal:?}");
 }
 
 // Two calls earn one retry: the second call uses it, and the third earns half of the next. The
@@ -142,7 +142,7 @@ async fn an_api_added_while_the_client_closes_stays_closed() {
     client.reload(both).expect("valid");
     for name in ["one", "two"] {
         let refused = client.get(name, "/").send().await.expect_err("closed");
-        let cause = refused.refusal().map(|why| &why.cause);
+        let cause = refused.refusal().map(|why| &why.reason);
         assert_eq!(cause, Some(&RefusalReason::ShuttingDown), "{name}");
     }
     assert_eq!(server.api().audit().count(), 0);

@@ -53,7 +53,7 @@ fn each_call_waits_for_the_quota_it_lacks() {
     let bed = TestBed::new(rules(calls_and_tokens("3/s", "100/s", by_sending)));
     bed.sends(2, costing(&bed, 40));
     let heavy = bed.waiting(costing(&bed, 30));
-    let why = |estimate: Option<outflow::WaitEstimate>| estimate.map(|estimate| estimate.why);
+    let why = |estimate: Option<outflow::WaitEstimate>| estimate.map(|estimate| estimate.reason);
     assert_eq!(why(heavy.explain()), Some(WaitReason::Limit { rate: parsed("100/s") }));
     drop(heavy);
     bed.sends(1, costing(&bed, 0));
@@ -72,7 +72,7 @@ fn a_cost_is_impossible_only_where_costs_are_counted() {
     let bed = TestBed::new(rules(calls_and_tokens("3/s", "100/s", by_arrival)));
     let refused = bed.caller(costing(&bed, 101)).refused();
     let limit = parsed("100/s");
-    assert!(matches!(refused.cause, RefusalReason::Never { limit: named } if named == limit));
+    assert!(matches!(refused.reason, RefusalReason::Never { limit: named } if named == limit));
     bed.caller(costing(&bed, 100)).goes();
     let calls = vec![by_arrival("3/s").measured_in(CountBy::Calls)];
     let bed = TestBed::new(rules(calls));
@@ -232,7 +232,7 @@ fn response_tokens_are_counted_when_reported() {
     assert!(foreign(&bed).is_empty());
     let waits = bed.waiting(costing(&bed, 200));
     let rate = parsed("1000/min");
-    let why = waits.explain().map(|estimate| estimate.why);
+    let why = waits.explain().map(|estimate| estimate.reason);
     assert_eq!(why, Some(WaitReason::Limit { rate }));
     bed.pass_until_just_before(secs(60));
     assert!(!waits.is_woken());

@@ -75,8 +75,10 @@ fn a_refusal_is_reported_with_its_cause_and_waiting_time() {
     let _late = bed.waiting(bed.options().deadline(bed.now().saturating_add(secs(3))));
     bed.pass(secs(3));
     let reported = bed.recorder.take_selected(|what| match what {
-        EventKind::Refused { refusal, waited, .. } => Some((refusal.cause.clone(), *waited)),
-        EventKind::Waiting { explanation, .. } => Some((RefusalReason::Busy(explanation.why.clone()), Duration::ZERO)),
+        EventKind::Refused { refusal, waited, .. } => Some((refusal.reason.clone(), *waited)),
+        EventKind::Waiting { explanation, .. } => {
+            Some((RefusalReason::Busy(explanation.reason.clone()), Duration::ZERO))
+        }
         _ => None,
     });
     let why = WaitReason::Concurrency { most: 1 };

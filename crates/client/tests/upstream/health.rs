@@ -60,7 +60,7 @@ fn a_sleep_releases_none_of_a_hundred_waiting_callers() {
         assert!(caller.is_woken());
         let refusal = caller.refused();
         assert_eq!(
-            refusal.cause,
+            refusal.reason,
             RefusalReason::Blocked {
                 state: HealthState::Sleep
             }
@@ -90,7 +90,7 @@ fn a_waiting_caller_is_refused_only_if_its_deadline_precedes_the_wake_up() {
         headers.insert("retry-after", seconds.parse().expect("a value"));
         banned.settle(AttemptResult::response(418, &headers));
         if all_refused {
-            let causes = waiters.iter_mut().map(|one| one.refused().cause);
+            let causes = waiters.iter_mut().map(|one| one.refused().reason);
             assert!(
                 causes
                     .into_iter()
@@ -252,13 +252,13 @@ fn a_hanging_probe_fails_at_its_timeout() {
     hung.sending();
     let mut waits = bed.waiting(bed.options());
     assert_eq!(
-        waits.explain().map(|estimate| (estimate.why, estimate.eta)),
+        waits.explain().map(|estimate| (estimate.reason, estimate.eta)),
         Some((WaitReason::State(HealthState::HalfOpen), None))
     );
     bed.pass(secs(15));
     assert_eq!(state(&bed), HealthState::Sleep);
     assert!(matches!(
-        waits.refused().cause,
+        waits.refused().reason,
         RefusalReason::Blocked {
             state: HealthState::Sleep
         }
@@ -310,7 +310,7 @@ fn a_failed_probe_ends_in_sleep_and_refuses_all_waiters() {
     let mut waits = bed.waiting(bed.options());
     probe.settle(AttemptResult::status(500));
     assert_eq!(state(&bed), HealthState::Sleep);
-    assert!(matches!(waits.refused().cause, RefusalReason::Blocked { .. }));
+    assert!(matches!(waits.refused().reason, RefusalReason::Blocked { .. }));
 }
 
 // Three throttle responses in a row: 50/s becomes 25/s and four in flight become two; a forced
@@ -329,7 +329,7 @@ fn throttle_halves_rates_and_concurrency() {
     let _two = [bed.options(); 2].map(|options| bed.caller(options).admitted());
     let third = bed.waiting(bed.options());
     assert_eq!(
-        third.explain().map(|estimate| estimate.why),
+        third.explain().map(|estimate| estimate.reason),
         Some(WaitReason::Concurrency { most: 2 })
     );
     bed.upstream.force_health(None, HealthOverride::Normal);
@@ -391,7 +391,7 @@ fn a_short_wait_holds_all_callers_and_releases_them_one_by_one() {
         assert_eq!(state(&bed), HealthState::Normal, "it is a cooldown and no state");
         let mut waiters: Vec<TestCaller> = (0..callers).map(|_| bed.waiting(bed.options())).collect();
         assert_eq!(
-            waiters[0].explain().map(|estimate| estimate.why),
+            waiters[0].explain().map(|estimate| estimate.reason),
             Some(WaitReason::Cooldown)
         );
         bed.pass_until_just_before(secs(2));
@@ -471,7 +471,7 @@ fn an_operators_override_lets_nothing_go_for_an_hour() {
     for _ in 0..60 {
         let refusal = bed.caller(bed.options()).refused();
         assert_eq!(
-            refusal.cause,
+            refusal.reason,
             RefusalReason::Blocked {
                 state: HealthState::Sleep
             }

@@ -151,7 +151,7 @@ impl ReconfigureRun {
         match result {
             Ok(permit) => self.send(permit, group, cost),
             Err(refusal) => {
-                prop_assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+                prop_assert!(matches!(refusal.reason, RefusalReason::Never { .. }), "{refusal:?}");
                 Ok(())
             }
         }
@@ -479,7 +479,7 @@ fn a_waiter_that_can_never_go_is_refused_at_once() {
         .reconfigure(&rules(vec![by_sending("2/s")]))
         .expect("they fit");
     assert!(waits.is_woken());
-    assert_eq!(waits.refused().cause, RefusalReason::Never { limit: parsed("2/s") });
+    assert_eq!(waits.refused().reason, RefusalReason::Never { limit: parsed("2/s") });
 }
 
 // Waiting calls keep their old mode; a new call is refused.
@@ -494,7 +494,7 @@ fn a_new_wait_mode_applies_to_later_calls_only() {
     };
     bed.upstream.reconfigure(&strict).expect("they fit");
     let refusal = bed.caller(bed.options()).refused();
-    assert!(matches!(refusal.cause, RefusalReason::Busy(_)), "{refusal:?}");
+    assert!(matches!(refusal.reason, RefusalReason::Busy(_)), "{refusal:?}");
     bed.pass(secs(1));
     waits.goes();
 }

@@ -309,7 +309,7 @@ fn a_cost_above_a_lowered_limit_still_goes() {
     waits.goes();
     let too_heavy = CallRequest::new(bed.group("default").with_cost(Cost::new(51)));
     assert!(matches!(
-        bed.caller(too_heavy).refused().cause,
+        bed.caller(too_heavy).refused().reason,
         RefusalReason::Never { .. }
     ));
 }

@@ -29,12 +29,12 @@ fn a_cost_above_the_limit_is_refused_for_good() {
     let bed = TestBed::new(rules(vec![by_sending("10/s")]));
     let heavy = costing(&bed, 11);
     let refusal = bed.try_acquire(heavy).expect_err("never");
-    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+    assert!(matches!(refusal.reason, RefusalReason::Never { .. }), "{refusal:?}");
     assert_eq!(bed.check(heavy), Decision::Never);
     let _all = bed.caller(costing(&bed, 10)).admitted();
     let _waits = bed.waiting(bed.options());
     let refusal = bed.caller(heavy).refused();
-    assert!(matches!(refusal.cause, RefusalReason::Never { .. }), "{refusal:?}");
+    assert!(matches!(refusal.reason, RefusalReason::Never { .. }), "{refusal:?}");
 }
 
 // One a second and three before it: the fourth would go in 4 s, so 3.999 s are too short and 4 s
@@ -47,7 +47,7 @@ fn a_deadline_before_the_computed_start_is_refused_at_once() {
     let short = bed.options().deadline(bed.now().saturating_add(ms(3_999)));
     let refusal = bed.caller(short).refused();
     assert!(
-        matches!(refusal.cause, RefusalReason::TooLate(WaitReason::Limit { .. })),
+        matches!(refusal.reason, RefusalReason::TooLate(WaitReason::Limit { .. })),
         "{refusal:?}"
     );
     assert_eq!(refusal.retry_after, Some(secs(4)));
@@ -78,7 +78,7 @@ fn a_wait_of_unknown_length_is_refused_at_its_deadline() {
     assert!(short.is_woken());
     let refusal = short.refused();
     assert_eq!(
-        refusal.cause,
+        refusal.reason,
         RefusalReason::TooLate(WaitReason::Concurrency { most: 1 })
     );
     drop(held);
@@ -92,7 +92,7 @@ fn a_passed_deadline_still_admits_a_call_that_can_go_now() {
     let past = bed.options().deadline(Nanos::ZERO);
     bed.caller(past).goes();
     let refusal = bed.caller(past).refused();
-    assert!(matches!(refusal.cause, RefusalReason::TooLate(_)), "{refusal:?}");
+    assert!(matches!(refusal.reason, RefusalReason::TooLate(_)), "{refusal:?}");
 }
 
 // Two may wait: the third is refused and takes no other's position.
@@ -104,7 +104,7 @@ fn the_queue_is_bounded() {
     });
     bed.caller(bed.options()).goes();
     let mut waiters = [bed.waiting(bed.options()), bed.waiting(bed.options())];
-    assert_eq!(bed.caller(bed.options()).refused().cause, RefusalReason::QueueFull);
+    assert_eq!(bed.caller(bed.options()).refused().reason, RefusalReason::QueueFull);
     bed.pass(secs(1));
     waiters[0].goes();
     let _third = bed.waiting(bed.options());
@@ -123,7 +123,7 @@ fn reject_mode_refuses_at_once_with_a_retry_time() {
         bed.caller(now_or_never).refused(),
     ] {
         assert!(
-            matches!(refusal.cause, RefusalReason::Busy(WaitReason::Limit { .. })),
+            matches!(refusal.reason, RefusalReason::Busy(WaitReason::Limit { .. })),
             "{refusal:?}"
         );
         assert_eq!(refusal.retry_after, Some(ms(700)));
@@ -357,7 +357,7 @@ fn calls_ahead_count_with_their_costs() {
         (estimate.position, estimate.eta),
         (2, Some(bed.now().saturating_add(secs(3))))
     );
-    assert!(matches!(estimate.why, WaitReason::Limit { .. }));
+    assert!(matches!(estimate.reason, WaitReason::Limit { .. }));
 }
 
 #[test]
@@ -392,11 +392,11 @@ fn paced_calls_go_at_their_instant_and_can_be_dropped_before() {
     assert!(bed.is_at_rest());
     let refusal = bed.try_acquire(bed.options()).expect_err("paced");
     assert!(
-        matches!(refusal.cause, RefusalReason::Busy(WaitReason::Turn)),
+        matches!(refusal.reason, RefusalReason::Busy(WaitReason::Turn)),
         "{refusal:?}"
     );
     let soon = bed.options().deadline(bed.now().saturating_add(ms(1)));
-    assert!(matches!(bed.caller(soon).refused().cause, RefusalReason::TooLate(_)));
+    assert!(matches!(bed.caller(soon).refused().reason, RefusalReason::TooLate(_)));
     assert!(bed.is_at_rest());
 }
 
@@ -410,9 +410,9 @@ fn a_closed_upstream_refuses_all_waiting_and_new_calls() {
     assert!(called.is_woken());
     bed.upstream.close();
     assert!(waits.is_woken());
-    assert_eq!(called.refused().cause, RefusalReason::ShuttingDown);
-    assert_eq!(waits.refused().cause, RefusalReason::ShuttingDown);
-    assert_eq!(bed.caller(bed.options()).refused().cause, RefusalReason::ShuttingDown);
+    assert_eq!(called.refused().reason, RefusalReason::ShuttingDown);
+    assert_eq!(waits.refused().reason, RefusalReason::ShuttingDown);
+    assert_eq!(bed.caller(bed.options()).refused().reason, RefusalReason::ShuttingDown);
     assert_eq!(bed.check(bed.options()), Decision::Never);
     assert!(!bed.upstream.is_idle());
     permit.settle(outflow::AttemptResult::status(200));

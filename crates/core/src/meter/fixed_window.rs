@@ -174,7 +174,7 @@ impl FixedWindow {
         self.latest
     }
 
-    pub(crate) fn tidy(&mut self, now: Nanos) {
+    pub(crate) fn prune(&mut self, now: Nanos) {
         self.advance(now);
         self.in_flight.shrink();
     }

@@ -164,7 +164,7 @@ impl SlidingWindow {
         }
     }
 
-    pub(crate) fn tidy(&mut self, now: Nanos) {
+    pub(crate) fn prune(&mut self, now: Nanos) {
         self.advance(now);
         self.log.shrink();
         self.in_flight.shrink();

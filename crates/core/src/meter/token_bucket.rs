@@ -145,7 +145,7 @@ impl TokenBucket {
         self.latest
     }
 
-    pub(crate) fn tidy(&mut self, now: Nanos) {
+    pub(crate) fn prune(&mut self, now: Nanos) {
         self.advance(now);
         self.in_flight.shrink();
     }

@@ -43,7 +43,7 @@ impl MeterSet {
     /// let known = set.landed(Nanos::ZERO, 0).expect("it exists");
     /// let list = [(minute, CarryOver::Learns(Box::new(known))), (second, CarryOver::Keeps(0))];
     /// set.succeed(ClockPair::default(), list.into())?;
-    /// let used: Vec<_> = set.standings(Nanos::ZERO).map(|(_, status)| status.used).collect();
+    /// let used: Vec<_> = set.statuses(Nanos::ZERO).map(|(_, status)| status.used).collect();
     /// assert_eq!(used, [2, 2]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```

@@ -115,7 +115,7 @@ outflow_testkit::laws! {
 }
 
 fn used(set: &mut MeterSet, now: u64) -> Vec<u128> {
-    set.standings(at(now)).map(|(_, s)| s.used).collect()
+    set.statuses(at(now)).map(|(_, s)| s.used).collect()
 }
 
 // Every kind in both ways of counting, next to a limit that counts the cost of 7: the units taken
@@ -146,7 +146,7 @@ fn each_limit_refunds_and_settles_its_own_units() {
         };
         set.settle(at(10), second, timing, None);
         assert_eq!(used(&mut set, 10), [7, 1], "{kind:?}");
-        let flying: Vec<u128> = set.standings(at(10)).map(|(_, s)| s.in_flight).collect();
+        let flying: Vec<u128> = set.statuses(at(10)).map(|(_, s)| s.in_flight).collect();
         assert_eq!(flying, [0, 0], "{kind:?}");
         assert_eq!(used(&mut set, 1_011), [0, 0], "{kind:?}");
     }

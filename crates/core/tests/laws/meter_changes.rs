@@ -80,7 +80,7 @@ outflow_testkit::laws! {
                     }
                     Turn::Settle { .. } | Turn::Refund { .. } => {}
                 }
-                for ((_, status), since) in set.standings(at(now)).zip(&made) {
+                for ((_, status), since) in set.statuses(at(now)).zip(&made) {
                     // Taken at the instant of the change: before or after it, both are right.
                     let clear = held.iter().all(|(_, sent)| sent != since) && lost.iter().all(|l| l.2 != *since);
                     let ours = held.iter().filter(|(_, sent)| sent > since).map(|(g, _)| g.cost().units());
@@ -145,7 +145,7 @@ fn a_change_of_kind_keeps_landed_and_open_usage() {
             &[of_kind(kind)],
         )
         .expect("one");
-        let (_, status) = set.standings(at(6)).next().expect("one");
+        let (_, status) = set.statuses(at(6)).next().expect("one");
         assert_eq!((status.used, status.in_flight, status.peak), (3, 2, 3), "kind {kind}");
     }
 }
@@ -236,7 +236,7 @@ fn a_response_changes_nothing_where_sendings_count() {
 fn a_set_releases_unused_memory() {
     let mut set = MeterSet::new(&[sliding(9, 10), sliding(99, 10)], ClockPair::default()).expect("two");
     assert!(set.take(at(0), Cost::new(9)).is_allow());
-    set.tidy(at(50));
+    set.prune(at(50));
     assert!(set.usage(at(50), 0).all(|usage| usage.memory_bytes == 0));
 }
 

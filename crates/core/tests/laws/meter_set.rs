@@ -50,7 +50,7 @@ outflow_testkit::laws! {
                     }
                     Step::Refund { .. } | Step::Back { .. } | Step::Reconfigure { .. } => {}
                 }
-                for ((_, status), oracle) in set.standings(at(now)).zip(&mut oracles) {
+                for ((_, status), oracle) in set.statuses(at(now)).zip(&mut oracles) {
                     oracle.see(now);
                     prop_assert_eq!(status.used, oracle.used(oracle.latest));
                 }
@@ -132,7 +132,7 @@ fn more_than_the_maximum_number_of_limits_are_refused() {
     let mut set = MeterSet::new(&limits[1..], ClockPair::default()).expect("eight");
     assert_eq!(set.reconfigure(ClockPair::default(), &limits), Err(TooManyLimits));
     assert_eq!(set.reconfigure(ClockPair::default(), &limits[1..]), Ok(()));
-    assert_eq!(set.standings(Nanos::ZERO).count(), MAX_LIMITS);
+    assert_eq!(set.statuses(Nanos::ZERO).count(), MAX_LIMITS);
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_receipt_set_from_after_a_clock_step_is_refunded_everywhere() {
     let receipts = set.take(at(50), Cost::new(2)).allowed().expect("fits");
     assert_eq!(receipts.at(), at(100));
     set.refund(at(60), receipts);
-    let used: Vec<u128> = set.standings(at(60)).map(|(_, s)| s.used).collect();
+    let used: Vec<u128> = set.statuses(at(60)).map(|(_, s)| s.used).collect();
     assert_eq!(used, [1, 0]);
 }
 
@@ -280,7 +280,7 @@ fn a_send_beyond_an_edge_counts_on_both_sides() {
         max_delay: Duration::from_nanos(150),
     });
     let mut set = MeterSet::new(&[narrow, spread], ClockPair::default()).expect("two");
-    let used = |set: &mut MeterSet, now| set.standings(at(now)).next().map(|(_, s)| s.used);
+    let used = |set: &mut MeterSet, now| set.statuses(at(now)).next().map(|(_, s)| s.used);
     assert!(
         set.take(at(0), Cost::ONE).is_allow(),
         "an untouched limit asks for no pause"
@@ -371,6 +371,6 @@ fn a_live_change_keeps_usage_and_open_receipts() {
     assert_eq!(set.check(at(20), Cost::new(2)), Decision::Allow(()));
     assert_eq!(set.check(at(20), Cost::new(3)), Decision::Never);
     set.refund(at(30), receipts);
-    let used: Vec<u128> = set.standings(at(30)).map(|(_, s)| s.used).collect();
+    let used: Vec<u128> = set.statuses(at(30)).map(|(_, s)| s.used).collect();
     assert_eq!(used, [0, 0]);
 }

@@ -130,7 +130,7 @@ impl Client {
         let now = Nanos::from_millis(sent.at);
         let receipts = self.set.take(now, Cost::ONE).allowed()?;
         self.ledger.taken(Cost::ONE);
-        let (_, status) = self.set.standings(now).next().expect("one limit");
+        let (_, status) = self.set.statuses(now).next().expect("one limit");
         let mark = self.ledger.mark(&status);
         Some(Waiting { sent, receipts, mark })
     }

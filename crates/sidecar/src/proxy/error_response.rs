@@ -50,7 +50,7 @@ pub(crate) fn body_problem(api: &str, error: BodyError) -> ProxyProblem {
 }
 
 fn refusal_problem(refusal: &Refusal) -> ProxyProblem {
-    let cause = &refusal.cause;
+    let cause = &refusal.reason;
     let problem = ProxyProblem::new(http_status::status_code(cause), cause.name(), title(cause));
     let problem = match cause {
         RefusalReason::TooLate(why) => with_wait_reason(problem, why)

@@ -176,8 +176,8 @@ impl ActionStore for EmbeddedStore {
     async fn take_finished(&self, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
         let overdue = self.change(|state, moment| {
             transitions::catch_up(state, moment);
-            actions::fail_overdue(state, query.most, moment);
-            let unfinished = actions::unfinished_cancels(state, query.most);
+            actions::fail_overdue(state, query.max, moment);
+            let unfinished = actions::unfinished_cancels(state, query.max);
             let rest = unfinished.into_iter().map(|id| cancel::cancel_rest(state, id));
             Ok(rest.collect::<Vec<_>>())
         });

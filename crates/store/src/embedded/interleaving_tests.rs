@@ -124,7 +124,7 @@ impl StoreUnderTest {
         let request = ClaimRequest {
             lane: name("mail"),
             session: name("w"),
-            most,
+            max: most,
             lease: Duration::from_hours(9),
             recoveries: 2,
             plan: None,
@@ -249,7 +249,7 @@ fn garbage_collection_does_not_count_a_purged_letter_again() {
     test.finish(submitted);
     let jobs = test.claim(1).jobs;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     test.settle(&jobs, &failed);
@@ -312,7 +312,7 @@ fn counts_that_a_reset_cleared_stay_cleared_after_a_restart() {
     let mut test = StoreUnderTest::open(dir.path());
     let store = test.store.clone();
     let report = test.finish(Box::pin(async move { store.tenant(&name("a")).await }));
-    let counts = report.expect("read").expect("known").tally;
+    let counts = report.expect("read").expect("known").counts;
     assert_eq!((counts.done, counts.open()), (0, 1));
     test.assert_balanced();
 }

@@ -184,7 +184,7 @@ impl StoreState {
 fn names_after<'a>(ids: &'a BTreeMap<Name, u32>, page: &PageRequest) -> impl Iterator<Item = u32> + use<'a> {
     let after = page.after.clone();
     let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let limit = match page.most {
+    let limit = match page.max {
         0 => DEFAULT_PAGE,
         limit => limit,
     };

@@ -25,7 +25,7 @@ fn request(most: usize) -> ClaimRequest {
     ClaimRequest {
         lane: name("mail"),
         session: name("w"),
-        most,
+        max: most,
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,

@@ -122,7 +122,7 @@ pub(super) async fn actions(runner: &ScriptRunner, page: &PageRequest) -> StoreR
 }
 
 pub(super) async fn ripe(runner: &ScriptRunner, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-    let limit = query.most.clamp(1, PAGE);
+    let limit = query.max.clamp(1, PAGE);
     let finished = finish_interrupted(runner, limit).await;
     let mut taken = ScriptReply::new(runner.run(take_call(runner, query, limit)).await?)?;
     if taken.is_empty() {
@@ -260,7 +260,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let (_floor, _notified) = (reply.number()?, reply.number()?);
     let (queued, non_ready, delayed) = (reply.number()?, reply.number()?, reply.number()?);
     let _set_aside = reply.number()?;
-    let tally = JobCounts {
+    let counts = JobCounts {
         queued,
         non_ready,
         delayed,
@@ -277,10 +277,10 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     let progress = ActionCounts { stage, closed, started };
     Ok(Some(ActionReport {
         spec: spec(id, timeout, keep, note),
-        stage: progress.stage(&tally),
-        paused: paused && tally.queued > 0,
+        stage: progress.stage(&counts),
+        paused: paused && counts.queued > 0,
         held,
-        tally,
+        counts,
         opened: wall_time(opened),
         started: at(started),
         ended: at(ended),
@@ -303,12 +303,12 @@ struct ActionCounts {
 }
 
 impl ActionCounts {
-    const fn stage(&self, tally: &JobCounts) -> ActionStage {
+    const fn stage(&self, counts: &JobCounts) -> ActionStage {
         match self.stage {
             5 => ActionStage::Completed,
             6 => ActionStage::Failed,
             7 => ActionStage::Cancelled,
-            _ if self.closed && tally.open() == 0 => ActionStage::Aggregating,
+            _ if self.closed && counts.open() == 0 => ActionStage::Aggregating,
             _ if self.started > 0 => ActionStage::Running,
             _ if self.closed => ActionStage::Dispatched,
             _ => ActionStage::Created,

@@ -79,11 +79,11 @@ impl ScannedCounts {
     }
 
     /// Returns the distance to stored counts, without dead letters.
-    const fn difference(&self, tally: &JobCounts) -> u64 {
-        self.queued.abs_diff(tally.queued)
-            + self.deferred.abs_diff(tally.non_ready)
-            + self.delayed.abs_diff(tally.delayed)
-            + self.claimed.abs_diff(tally.in_flight)
+    const fn difference(&self, counts: &JobCounts) -> u64 {
+        self.queued.abs_diff(counts.queued)
+            + self.deferred.abs_diff(counts.non_ready)
+            + self.delayed.abs_diff(counts.delayed)
+            + self.claimed.abs_diff(counts.in_flight)
     }
 
     const fn has_work(&self) -> bool {
@@ -125,9 +125,9 @@ impl ScanTotals {
 
     fn tenant_difference(&self, stored: &StoredCounts) -> u64 {
         let none = ScannedCounts::default();
-        let known = stored.tenants.iter().map(|(name, tally)| {
+        let known = stored.tenants.iter().map(|(name, counts)| {
             let found = self.tenants.get(name).unwrap_or(&none);
-            found.difference(tally) + tally.dead.saturating_sub(found.dead)
+            found.difference(counts) + counts.dead.saturating_sub(found.dead)
         });
         let work = self.tenants.iter().filter(|(_, found)| found.has_work());
         let unknown = work.filter(|(name, _)| !stored.tenants.contains_key(*name));
@@ -139,9 +139,9 @@ impl ScanTotals {
         let actions = stored.actions.iter().map(|(name, counts)| {
             let found = self.actions.get(name).unwrap_or(&none);
             let outcomes = self.outcomes.get(name).copied().unwrap_or(0);
-            found.difference(&counts.tally)
-                + found.dead.abs_diff(counts.tally.dead)
-                + counts.tally.over().saturating_sub(outcomes)
+            found.difference(&counts.counts)
+                + found.dead.abs_diff(counts.counts.dead)
+                + counts.counts.over().saturating_sub(outcomes)
         });
         actions.sum()
     }

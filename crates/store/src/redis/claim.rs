@@ -72,7 +72,7 @@ impl FilterState {
             };
             match filter.decide(&next_job) {
                 ClaimDecision::Take => return None,
-                ClaimDecision::Park(_) => self.parked.push(job.tenant.clone()),
+                ClaimDecision::SkipUntil(_) => self.parked.push(job.tenant.clone()),
                 ClaimDecision::Stop => self.stopped = true,
             }
         }
@@ -86,7 +86,7 @@ async fn claim_unfiltered(runner: &ScriptRunner, request: ClaimRequest) -> Store
         .call(&runner.scripts.claim)
         .arg(request.lane.as_str())
         .arg(request.session.as_str())
-        .arg(request.most.clamp(1, MAX_JOBS))
+        .arg(request.max.clamp(1, MAX_JOBS))
         .arg(micros(request.lease))
         .arg(u8::from(plan.is_some()));
     push_limits(&mut call, plan);
@@ -146,7 +146,7 @@ fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJ
     }
 }
 
-pub(super) async fn beat(runner: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
+pub(super) async fn heartbeat(runner: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
     let call = runner
         .call(&runner.scripts.heartbeat)
         .arg(session.as_str())
@@ -165,13 +165,13 @@ pub(super) async fn reap(runner: &ScriptRunner, limit: usize, recoveries: u32) -
     let mut reply = ScriptReply::new(runner.run(call).await?)?;
     Ok(ReapResult {
         returned: reply.number()?,
-        buried: reply.number()?,
+        dead_lettered: reply.number()?,
         next: reply.maybe_span()?,
         expired: reply.number()?,
     })
 }
 
-pub(super) async fn disown(runner: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
+pub(super) async fn release_unknown(runner: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
     let known: Vec<u8> = known.iter().flat_map(|token| six_bytes(token.claim)).collect();
     let mut returned = 0;
     loop {

@@ -65,7 +65,7 @@ pub(super) async fn each(runner: &ScriptRunner, operation: DeadLetterOp, pick: &
     }
 }
 
-pub(super) async fn tidy(runner: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
+pub(super) async fn collect_garbage(runner: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
     let call = runner.call(&runner.scripts.collect_garbage).arg(micros(IDLE_RETENTION));
     let removed = reply::number(&runner.run(call).await?)?;
     let before = micros(dead_before.as_duration()).to_string();

@@ -141,8 +141,8 @@ pub(super) fn decode_record(mut bytes: Bytes) -> StoreResult<JobRecord> {
 }
 
 fn read_error(bytes: &mut Bytes) -> StoreResult<AttemptError> {
-    let (at, words) = (read_time(bytes)?, read_text(bytes)?);
-    Ok(AttemptError { at, words })
+    let (at, message) = (read_time(bytes)?, read_text(bytes)?);
+    Ok(AttemptError { at, message })
 }
 
 /// Reads a text after its length.

@@ -18,7 +18,7 @@ pub(super) async fn page<T>(
     page: &PageRequest,
     read: Read<T>,
 ) -> StoreResult<Vec<T>> {
-    let limit = if page.most == 0 { PAGE } else { page.most };
+    let limit = if page.max == 0 { PAGE } else { page.max };
     let call = query_call(runner, what)
         .arg(page.after.as_ref().map_or("", Name::as_str))
         .arg(limit.min(PAGE));

@@ -60,7 +60,7 @@ async fn cancel_action(runner: &ScriptRunner, action: &Name) -> StoreResult<u64>
 
 async fn cancelled(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
     let report = super::actions::action(runner, action).await?;
-    Ok(report.map_or(0, |report| report.tally.cancelled))
+    Ok(report.map_or(0, |report| report.counts.cancelled))
 }
 
 /// Cancels a tenant. The search follows the order in which jobs move, so that none is missed; see

@@ -84,28 +84,28 @@ impl SettleForm {
     fn from_end(end: &JobEnd) -> Self {
         match end {
             JobEnd::Done { took, result } => Self::new(1, [micros(*took), 0, 0], encode_result(result.as_ref())),
-            JobEnd::Retry { after, words, result } => {
-                let (length, rest) = encode_outcome(words, result.as_ref());
+            JobEnd::Retry { after, message, result } => {
+                let (length, rest) = encode_outcome(message, result.as_ref());
                 Self::new(2, [length, micros(*after), 0], rest)
             }
-            JobEnd::RetryPutOff { by, words, result } => {
-                let (length, outcome) = encode_outcome(words, result.as_ref());
+            JobEnd::RetryDeferred { by, message, result } => {
+                let (length, outcome) = encode_outcome(message, result.as_ref());
                 let mut rest = seven_bytes(length).to_vec();
                 rest.extend(outcome);
                 Self::new(8, encode_defer(*by), rest)
             }
-            JobEnd::Failed { words, result } => {
-                let (length, rest) = encode_outcome(words, result.as_ref());
+            JobEnd::Failed { message, result } => {
+                let (length, rest) = encode_outcome(message, result.as_ref());
                 Self::new(3, [length, 0, 0], rest)
             }
-            JobEnd::Throttled { after, park } => {
+            JobEnd::Throttled { after, cooldown: park } => {
                 let whole_lane = u64::from(*park == CooldownScope::Lane);
                 Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
             }
             JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
             JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
-            JobEnd::PutOff(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),
-            JobEnd::PutOff(by @ Defer::Formula { .. }) => Self::new(7, encode_defer(*by), Vec::new()),
+            JobEnd::Deferred(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),
+            JobEnd::Deferred(by @ Defer::Formula { .. }) => Self::new(7, encode_defer(*by), Vec::new()),
         }
     }
 
@@ -135,33 +135,33 @@ fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {
 }
 
 /// Encodes the error text and the stored result, and returns the text's length.
-fn encode_outcome(words: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
-    let mut rest = encode_error(words);
+fn encode_outcome(message: &str, result: Option<&StoredResult>) -> (u64, Vec<u8>) {
+    let mut rest = encode_error(message);
     let length = u64::try_from(rest.len()).unwrap_or(0);
     rest.extend(encode_result(result));
     (length, rest)
 }
 
 /// Encodes an error text, cut to the stored length.
-fn encode_error(words: &str) -> Vec<u8> {
-    let mut end = words.len().min(MAX_ERROR_TEXT);
-    while !words.is_char_boundary(end) {
+fn encode_error(message: &str) -> Vec<u8> {
+    let mut end = message.len().min(MAX_ERROR_TEXT);
+    while !message.is_char_boundary(end) {
         end -= 1;
     }
-    words.as_bytes().iter().take(end).copied().collect()
+    message.as_bytes().iter().take(end).copied().collect()
 }
 
 fn decode_result(value: Value) -> StoreResult<SettleResult> {
     match value {
         Value::Int(1) => Ok(SettleResult::Done),
-        Value::Int(2) => Ok(SettleResult::Buried),
+        Value::Int(2) => Ok(SettleResult::DeadLettered),
         Value::Int(3) => Ok(SettleResult::Waits),
         Value::Int(5) => Ok(SettleResult::Cancelled),
         Value::Int(6) => Ok(SettleResult::Fenced),
         Value::Int(_) => Err(unexpected_reply()),
         value => {
             let mut parts = ScriptReply::new(value)?;
-            Ok(SettleResult::PutOff {
+            Ok(SettleResult::Deferred {
                 backoff: parts.span()?,
                 non_ready: parts.number()?,
                 speed: parts.number()?,

@@ -17,7 +17,7 @@ pub(super) fn push_limits(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>
         call.push(limit.name.as_str());
         call.push(limit.rate.quantity());
         call.push(micros(limit.rate.per()));
-        call.push(u8::from(limit.measure.toll().counts_cost()));
+        call.push(u8::from(limit.measure.unit_cost().counts_cost()));
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn lanes(runner: &ScriptRunner) -> StoreResult<Vec<Name>> {
 
 /// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
 /// woken in pieces.
-pub(super) async fn set_usual(runner: &ScriptRunner, rule: &TenantRule) -> StoreResult<()> {
+pub(super) async fn set_default_rule(runner: &ScriptRunner, rule: &TenantRule) -> StoreResult<()> {
     let set = with_rule(rule_call(runner, "", "usual"), rule);
     let number = reply::number(&runner.run(set).await?)?;
     if number == 0 {
@@ -82,7 +82,7 @@ fn with_rule<'a>(call: ScriptCall<'a>, rule: &TenantRule) -> ScriptCall<'a> {
         .arg(class_number(rule.priority))
 }
 
-pub(super) async fn tally(runner: &ScriptRunner) -> StoreResult<JobCounts> {
+pub(super) async fn counts(runner: &ScriptRunner) -> StoreResult<JobCounts> {
     let mut reply = ScriptReply::new(runner.run(query_call(runner, "counts")).await?)?;
     read_counts(&mut reply)
 }
@@ -166,7 +166,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
     let in_flight = reply.small()?;
     let (units, window) = (reply.number()?, reply.span()?);
     let paused = reply.number()? == 1;
-    let tally = read_counts(&mut reply)?;
+    let counts = read_counts(&mut reply)?;
     let (last_backoff, speed, update) = (reply.span()?, reply.number()?, reply.number()?);
     Ok(Some(TenantReport {
         name,
@@ -178,7 +178,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
         },
         ruled,
         paused,
-        tally,
+        counts,
         last_backoff,
         speed,
         last_update: (update > 0).then(|| wall_time(update)),

@@ -98,7 +98,7 @@ pub(crate) fn claim_request_as(session: &str, most: usize, lease: Duration) -> C
     ClaimRequest {
         lane: name("mail"),
         session: name(session),
-        most,
+        max: most,
         lease,
         recoveries: 2,
         plan: None,

@@ -99,7 +99,7 @@ async fn claim_of(
     let request = ClaimRequest {
         lane: name(lane),
         session: name(session),
-        most,
+        max: most,
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan,

@@ -55,9 +55,9 @@ async fn the_clock_and_the_runtimes_timers_agree() {
 async fn a_callback_fires_at_its_instant_and_not_before() {
     let time = VirtualTime::new();
     let callback = RecordingCallback::new(&time);
-    time.ring_at(Nanos::from_secs(7), weak(&callback));
+    time.fire_at(Nanos::from_secs(7), weak(&callback));
     sleep(Duration::from_millis(999)).await;
-    time.ring_at(Nanos::from_secs(3), weak(&callback));
+    time.fire_at(Nanos::from_secs(3), weak(&callback));
     sleep(Duration::from_secs(2)).await;
     assert_eq!(callback.fired(), []);
     sleep(Duration::from_secs(10)).await;
@@ -70,12 +70,12 @@ async fn a_callback_fires_at_its_instant_and_not_before() {
 async fn an_instant_between_two_ticks_fires_at_the_later_one() {
     let time = VirtualTime::new();
     let callback = RecordingCallback::new(&time);
-    time.ring_at(Nanos::from_nanos(2_500_000), weak(&callback));
+    time.fire_at(Nanos::from_nanos(2_500_000), weak(&callback));
     sleep(Duration::from_secs(1)).await;
     assert_eq!(callback.fired(), [Nanos::from_millis(3)]);
 }
 
-// The lock is the callback's own: firing inside `ring_at` would deadlock.
+// The lock is the callback's own: firing inside `fire_at` would deadlock.
 #[tokio::test(start_paused = true)]
 async fn a_past_callback_fires_at_once_but_not_inside_the_call() {
     let time = VirtualTime::new();
@@ -83,7 +83,7 @@ async fn a_past_callback_fires_at_once_but_not_inside_the_call() {
     sleep(Duration::from_secs(5)).await;
     {
         let held = callback.fired.lock().unwrap();
-        time.ring_at(Nanos::from_secs(1), weak(&callback));
+        time.fire_at(Nanos::from_secs(1), weak(&callback));
         assert!(held.is_empty());
     }
     sleep(Duration::from_millis(1)).await;
@@ -96,7 +96,7 @@ async fn repeated_registration_does_not_accumulate() {
     let time = VirtualTime::new();
     let callback = RecordingCallback::new(&time);
     for call in 0..1_000_000_u64 {
-        time.ring_at(Nanos::from_nanos(1 + call * 1_000), weak(&callback));
+        time.fire_at(Nanos::from_nanos(1 + call * 1_000), weak(&callback));
     }
     assert_eq!(time.pending(), 1_000);
     sleep(Duration::from_secs(2)).await;
@@ -109,7 +109,7 @@ async fn dropped_callbacks_never_fire() {
     let time = VirtualTime::new();
     for call in 0..100_000 {
         let callback = RecordingCallback::new(&time);
-        time.ring_at(Nanos::from_secs(call), weak(&callback));
+        time.fire_at(Nanos::from_secs(call), weak(&callback));
     }
     assert!(time.pending() < 5_000, "{}", time.pending());
 }
@@ -119,7 +119,7 @@ async fn all_callbacks_of_one_instant_fire() {
     let time = VirtualTime::new();
     let callbacks: Vec<_> = (0..10_000).map(|_| RecordingCallback::new(&time)).collect();
     for callback in &callbacks {
-        time.ring_at(Nanos::from_secs(1), weak(callback));
+        time.fire_at(Nanos::from_secs(1), weak(callback));
     }
     sleep(Duration::from_secs(1)).await;
     sleep(Duration::from_millis(1)).await;
@@ -137,7 +137,7 @@ impl TimerCallback for Ticker {
     fn fire(&self) {
         *self.1.lock().expect("no ticker panics") += 1;
         let next = self.0.now().saturating_add(Duration::from_millis(10));
-        self.0.ring_at(next, self.2.clone());
+        self.0.fire_at(next, self.2.clone());
     }
 }
 
@@ -145,7 +145,7 @@ impl TimerCallback for Ticker {
 async fn a_callback_may_register_again_while_it_fires() {
     let time = VirtualTime::new();
     let ticker = Arc::new_cyclic(|me| Ticker(time.clone(), Mutex::default(), me.clone()));
-    time.ring_at(Nanos::ZERO, weak(&ticker));
+    time.fire_at(Nanos::ZERO, weak(&ticker));
     sleep(Duration::from_millis(1_005)).await;
     assert_eq!(*ticker.1.lock().unwrap(), 101, "at 0, 10 … 1000 ms");
 }
@@ -168,7 +168,7 @@ async fn threads_outside_the_runtime_see_virtual_time_and_may_register() {
     sleep(Duration::from_secs(9)).await;
     let seen = std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            time.ring_at(Nanos::from_secs(12), weak(&callback));
+            time.fire_at(Nanos::from_secs(12), weak(&callback));
             time.now()
         });
         thread.join().unwrap()
@@ -183,7 +183,7 @@ async fn threads_outside_the_runtime_see_virtual_time_and_may_register() {
 async fn a_callback_at_the_end_of_the_timeline_is_accepted() {
     let time = VirtualTime::new();
     let callback = RecordingCallback::new(&time);
-    time.ring_at(Nanos::MAX, weak(&callback));
+    time.fire_at(Nanos::MAX, weak(&callback));
     sleep(Duration::from_secs(1)).await;
     assert_eq!((callback.fired().len(), time.pending()), (0, 1));
 }

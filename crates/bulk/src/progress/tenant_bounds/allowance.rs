@@ -52,7 +52,7 @@ impl JobRate {
     /// Computes the rate that a limit allows; none if the work uses no unit of it.
     fn from_limit(limit: &Limit, amount: WorkAmount) -> Option<Self> {
         let rate = limit.rate();
-        let units = limit.measure().toll().of_many(amount.jobs, amount.units);
+        let units = limit.measure().unit_cost().total_units(amount.jobs, amount.units);
         let jobs = u128::from(rate.quantity())
             .saturating_mul(MILLION * NANOS)
             .saturating_mul(u128::from(amount.jobs))

@@ -19,7 +19,7 @@ pub(crate) async fn try_start<S: JobStore>(
     job: &ClaimedJob,
 ) -> Result<HeldPermits, JobEnd> {
     let settings = context.settings.load_full();
-    let defer = || JobEnd::PutOff(settings.scheduler.strategy().defer(&settings));
+    let defer = || JobEnd::Deferred(settings.scheduler.strategy().defer(&settings));
     let deny = |refusal: Refusal| {
         if is_impossible(&refusal) {
             // It would be deferred for ever.
@@ -82,5 +82,5 @@ async fn acquire_api(client: &Outflow, job: &ClaimedJob, timeout: Duration) -> R
 }
 
 const fn lacks_concurrency(refusal: &Refusal) -> bool {
-    matches!(refusal.cause, RefusalReason::Busy(WaitReason::Concurrency { .. }))
+    matches!(refusal.reason, RefusalReason::Busy(WaitReason::Concurrency { .. }))
 }

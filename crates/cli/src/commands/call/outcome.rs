@@ -145,7 +145,7 @@ fn is_blocked(error: &Error) -> bool {
 
 /// Returns true for a refusal that time does not change: an unknown group, or a cost above a limit.
 fn is_permanent(error: &Error) -> bool {
-    let cause = error.refusal().map(|refusal| &refusal.cause);
+    let cause = error.refusal().map(|refusal| &refusal.reason);
     matches!(
         cause,
         Some(RefusalReason::UnknownGroup(_) | RefusalReason::Never { .. })

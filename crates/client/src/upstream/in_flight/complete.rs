@@ -95,13 +95,13 @@ impl AdmissionState {
             let marks = known.marks.as_deref();
             self.pool.read_hints(sent, headers, marks, effect, now);
         }
-        let lesson = self.pool.learn(sent, &classified.outcome, now);
+        let limit_feedback = self.pool.learn(sent, &classified.outcome, now);
         self.dispatch_if_freed(now);
         let verdict = Verdict {
             effect,
             retry: classified.retry,
             retry_after: classified.outcome.retry_after(),
-            lesson,
+            limit_feedback,
         };
         Some((verdict, response))
     }
@@ -129,7 +129,7 @@ impl AdmissionState {
             effect,
             retry: classified.retry,
             retry_after: None,
-            lesson: LimitFeedback::None,
+            limit_feedback: LimitFeedback::None,
         }
     }
 

@@ -77,12 +77,12 @@ impl ScopeLimits {
             at: time.from,
             rate: None,
         };
-        let status = self.meters.standings(time.now).nth(index);
+        let status = self.meters.statuses(time.now).nth(index);
         let Some((limit, status)) = status.map(|(limit, status)| (*limit, status)) else {
             return unlimited;
         };
         let rate = Some(limit.rate());
-        let total = all.units(limit.measure().toll());
+        let total = all.units(limit.measure().unit_cost());
         if total == 0 {
             return unlimited;
         }
@@ -108,7 +108,7 @@ impl ScopeLimits {
 impl QueueAhead {
     /// Returns their units in a limit.
     const fn units(self, unit_cost: UnitCost) -> u64 {
-        unit_cost.of_many(self.count, self.cost)
+        unit_cost.total_units(self.count, self.cost)
     }
 
     /// Returns `part` of `total` of them, rounded down to calls that fit completely.

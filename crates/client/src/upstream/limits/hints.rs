@@ -8,7 +8,7 @@ use super::{HintResult, ScopeCooldown, ScopeLimits};
 impl ScopeLimits {
     /// Marks the usage when an attempt is sent, to compare it with the hints of the response.
     pub(in crate::upstream) fn mark_usage(&mut self, now: Nanos) -> Vec<UsageMark> {
-        let limits = self.meters.standings(now);
+        let limits = self.meters.statuses(now);
         let mark = |((_, status), state): ((_, _), &LimitState)| state.ledger.mark(&status);
         limits.zip(&self.states).map(mark).collect()
     }

@@ -30,7 +30,7 @@ pub(super) struct LimitState {
 impl LimitState {
     pub(super) fn new(limit: &Limit, terms: LimitTerms, moment: ClockPair) -> Self {
         Self {
-            unit_cost: limit.measure().toll(),
+            unit_cost: limit.measure().unit_cost(),
             adaptive: AdaptiveLimit::new(terms.adaptive, limit.rate(), moment.now),
             ledger: UsageLedger::default(),
             throughput: Throughput::new(limit.rate().per()),

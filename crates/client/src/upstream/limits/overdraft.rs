@@ -52,6 +52,6 @@ impl Overdraft {
 
     /// Returns its units in a limit.
     pub(super) const fn units(self, unit_cost: UnitCost) -> u64 {
-        unit_cost.of_many(self.calls, self.cost)
+        unit_cost.total_units(self.calls, self.cost)
     }
 }

@@ -118,10 +118,10 @@ impl ScopeLimits {
     /// If only one of the two is counted, it stands for both.
     pub(in crate::upstream) fn landed(&mut self, now: Nanos) -> Overdraft {
         let (mut calls, mut cost) = (None, None);
-        for (limit, status) in self.meters.standings(now) {
+        for (limit, status) in self.meters.statuses(now) {
             let landed = status.used.saturating_sub(status.in_flight);
             let landed = u64::try_from(landed).unwrap_or(u64::MAX);
-            let max = if limit.measure().toll().counts_cost() {
+            let max = if limit.measure().unit_cost().counts_cost() {
                 &mut cost
             } else {
                 &mut calls
@@ -176,7 +176,7 @@ impl ScopeLimits {
     /// now, because a dropped limit is not settled.
     fn remember(&mut self, dropped: &[usize], now: Nanos) {
         for index in dropped {
-            let in_flight = self.meters.standings(now).nth(*index);
+            let in_flight = self.meters.statuses(now).nth(*index);
             let in_flight = in_flight.map_or(0, |(_, status)| status.in_flight);
             let limit = self.configured.get(*index).copied();
             if let (Some(limit), Some(mut meter)) = (limit, self.meters.landed(now, *index)) {

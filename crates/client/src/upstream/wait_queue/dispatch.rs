@@ -354,6 +354,6 @@ const TIMER_TOLERANCE: Duration = Duration::from_micros(500);
 
 /// Answer to a waiter that the state does not know; no caller gets it.
 const UNKNOWN_WAITER: Refusal = Refusal {
-    cause: RefusalReason::ShuttingDown,
+    reason: RefusalReason::ShuttingDown,
     retry_after: None,
 };

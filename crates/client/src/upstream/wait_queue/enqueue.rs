@@ -8,7 +8,7 @@ use outflow_core::{Nanos, Rate};
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
 use super::super::state::AdmissionState;
-use super::{AcquireRequest, AcquireResult, QueueStanding, WaitDeadline, WaitQueues, Waiter, WaiterState};
+use super::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline, WaitQueues, Waiter, WaiterState};
 use crate::event::EventKind;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::WaitMode;
@@ -16,9 +16,9 @@ use crate::upstream::{WaitEstimate, WaitReason};
 
 impl WaitQueues {
     fn arrive(&mut self, request: AcquireRequest, now: Nanos) -> usize {
-        let next = match request.standing {
-            QueueStanding::New => &mut self.next_number,
-            QueueStanding::Returning => &mut self.next_return,
+        let next = match request.position {
+            QueuePosition::New => &mut self.next_number,
+            QueuePosition::Returning => &mut self.next_return,
         };
         let number = *next;
         *next += 1;
@@ -40,9 +40,9 @@ impl WaitQueues {
         let Self { groups, waiters, .. } = self;
         if let Some(queues) = groups.get_mut(group_slot(request.group)) {
             let queue = queues.queue_mut(request.class);
-            match request.standing {
-                QueueStanding::New => queue.push_back(waiters, key, waker),
-                QueueStanding::Returning => queue.insert_by_number(waiters, key, waker),
+            match request.position {
+                QueuePosition::New => queue.push_back(waiters, key, waker),
+                QueuePosition::Returning => queue.insert_by_number(waiters, key, waker),
             }
         }
         key
@@ -57,7 +57,7 @@ impl WaitQueues {
             class: waiter.class,
             deadline: WaitDeadline::At(waiter.deadline),
             mode: WaitMode::Wait,
-            standing: QueueStanding::New,
+            position: QueuePosition::New,
         })
     }
 }
@@ -128,7 +128,7 @@ impl AdmissionState {
         self.wait.pace(key, attempt, from, waker.clone());
         self.pool.effects.arm_timer(from);
         let estimate = WaitEstimate {
-            why: WaitReason::Turn,
+            reason: WaitReason::Turn,
             position: 0,
             eta: Some(from),
         };
@@ -145,11 +145,11 @@ impl AdmissionState {
     ) -> AcquireResult {
         let deadline = request.deadline(now);
         let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
-        let is_new = request.standing == QueueStanding::New;
+        let is_new = request.position == QueuePosition::New;
         let reason = if request.mode == WaitMode::Reject {
-            RefusalReason::Busy(estimate.why)
+            RefusalReason::Busy(estimate.reason)
         } else if late {
-            RefusalReason::TooLate(estimate.why)
+            RefusalReason::TooLate(estimate.reason)
         } else if is_new && self.wait.waiting() > self.pool.settings.queue {
             RefusalReason::QueueFull
         } else {
@@ -196,7 +196,7 @@ impl AdmissionState {
         let estimate = self.estimator(request.group, now).estimate(request);
         let wait = estimate.eta.map(|at| at.since(now));
         self.pool.effects.wake([waker]);
-        self.store_refusal(key, RefusalReason::TooLate(estimate.why), wait, now);
+        self.store_refusal(key, RefusalReason::TooLate(estimate.reason), wait, now);
     }
 
     /// Refuses all queued waiters under a circuit.
@@ -250,13 +250,13 @@ impl AdmissionState {
     fn count_refusal(
         &mut self,
         group: u32,
-        cause: RefusalReason,
+        reason: RefusalReason,
         retry_after: Option<Duration>,
         waited: Duration,
     ) -> Refusal {
         let state = self.pool.limits.group_mut(group);
         state.refused += 1;
-        let refusal = Refusal { cause, retry_after };
+        let refusal = Refusal { reason, retry_after };
         if self.pool.effects.has_observers() {
             self.pool.effects.emit(EventKind::Refused {
                 group: state.name.clone(),

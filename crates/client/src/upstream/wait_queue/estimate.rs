@@ -11,7 +11,7 @@ use outflow_core::{Decision, HealthState, Nanos};
 use super::super::circuit::BlockReason;
 use super::super::limits::{EarliestFit, FitTime};
 use super::super::permit_pool::PermitPool;
-use super::{AcquireRequest, NEWCOMER, QueueAhead, QueueStanding, WaitQueues, WaiterState};
+use super::{AcquireRequest, NEWCOMER, QueueAhead, QueuePosition, WaitQueues, WaiterState};
 use crate::rules::WhenAsleep;
 use crate::upstream::{WaitEstimate, WaitReason};
 
@@ -39,9 +39,9 @@ impl WaitEstimator<'_> {
 
     /// Estimates the wait of a call that joins its queue now.
     pub(in crate::upstream) fn estimate(&mut self, request: AcquireRequest) -> WaitEstimate {
-        let number = match request.standing {
-            QueueStanding::New => NEWCOMER,
-            QueueStanding::Returning => self.wait.next_return,
+        let number = match request.position {
+            QueuePosition::New => NEWCOMER,
+            QueuePosition::Returning => self.wait.next_return,
         };
         self.estimate_at(request, number)
     }
@@ -53,7 +53,7 @@ impl WaitEstimator<'_> {
         match waiter.state {
             WaiterState::Queued { .. } => Some(self.estimate_at(wait.request(key)?, waiter.number)),
             WaiterState::Dispatched { from, .. } if from > self.now => Some(WaitEstimate {
-                why: WaitReason::Turn,
+                reason: WaitReason::Turn,
                 position: 0,
                 eta: Some(from),
             }),
@@ -85,7 +85,7 @@ impl WaitEstimator<'_> {
         let fit = self.find_fit(request, number, ahead, time);
         let endless = matches!(blocked, Some(BlockReason::Asleep { until: None, .. }));
         WaitEstimate {
-            why: WaitReason::from_causes(blocked, fit.rate),
+            reason: WaitReason::from_causes(blocked, fit.rate),
             position: usize::try_from(ahead.count).unwrap_or(usize::MAX),
             eta: (fit.at > self.now && !endless).then_some(fit.at),
         }

@@ -16,12 +16,12 @@ pub(in crate::upstream) struct AcquireRequest {
     pub(in crate::upstream) class: PriorityClass,
     pub(in crate::upstream) deadline: WaitDeadline,
     pub(in crate::upstream) mode: WaitMode,
-    pub(in crate::upstream) standing: QueueStanding,
+    pub(in crate::upstream) position: QueuePosition,
 }
 
 /// Position among the waiters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::upstream) enum QueueStanding {
+pub(in crate::upstream) enum QueuePosition {
     New,
     /// Ahead of all new calls: it was sent before, under a limit that was too high.
     Returning,

@@ -65,7 +65,7 @@ struct LongRun {
     log: Log,
     pump: LogWriter,
     folder: TempDir,
-    tally: CallTally,
+    counts: CallTally,
 }
 
 impl LongRun {
@@ -98,7 +98,7 @@ impl LongRun {
             log,
             pump,
             folder,
-            tally: CallTally::default(),
+            counts: CallTally::default(),
         }
     }
 
@@ -126,11 +126,11 @@ impl LongRun {
             .collect();
         let wave = Background::start(sleep(20 * SECOND));
         for call in calls {
-            self.tally.made += 1;
+            self.counts.made += 1;
             match call.join().await {
-                Ok(Ok(_)) => self.tally.answered += 1,
-                Ok(Err(_)) => self.tally.failed += 1,
-                Err(_) => self.tally.left += 1,
+                Ok(Ok(_)) => self.counts.answered += 1,
+                Ok(Err(_)) => self.counts.failed += 1,
+                Err(_) => self.counts.left += 1,
             }
         }
         wave.join().await;
@@ -253,11 +253,11 @@ fn assert_counts_agree(month: &LongRun) {
         answered,
         failed,
         left,
-    } = month.tally;
+    } = month.counts;
     assert!(
         answered > made / 2 && failed > 1_000 && left > 1_000,
         "{:?}",
-        month.tally
+        month.counts
     );
     assert_eq!(month.counted("external_requests_total", ""), made + 1);
     assert_eq!(month.ended(&["2xx", "3xx", "4xx", "429", "5xx"]), answered + 1);

@@ -56,7 +56,7 @@ async fn timed(call: Call) -> (Duration, Result<Response, outflow::Error>) {
 
 fn is_deadline_error(ended: &Result<Response, outflow::Error>) -> bool {
     let refusal = ended.as_ref().err().and_then(outflow::Error::refusal);
-    refusal.is_some_and(|refusal| matches!(refusal.cause, RefusalReason::TooLate(_)))
+    refusal.is_some_and(|refusal| matches!(refusal.reason, RefusalReason::TooLate(_)))
 }
 
 // Five calls with a wait limit of thirty seconds each. In sequence they would take two and a half

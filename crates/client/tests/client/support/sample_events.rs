@@ -35,7 +35,7 @@ pub(crate) fn permits(text: &str) -> Vec<EventKind> {
             group: group.clone(),
             cost: Cost::new(3),
             explanation: WaitEstimate {
-                why: WaitReason::Turn,
+                reason: WaitReason::Turn,
                 position: 4,
                 eta: Some(Nanos::from_millis(101_800)),
             },
@@ -49,7 +49,7 @@ pub(crate) fn permits(text: &str) -> Vec<EventKind> {
         EventKind::Refused {
             group: group.clone(),
             refusal: Refusal {
-                cause: RefusalReason::UnknownGroup(group.clone()),
+                reason: RefusalReason::UnknownGroup(group.clone()),
                 retry_after: Some(Duration::from_millis(1_500)),
             },
             waited: Duration::ZERO,

@@ -88,7 +88,7 @@ impl Clock for ManualTimer {
 }
 
 impl Timer for ManualTimer {
-    fn ring_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
+    fn fire_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>) {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let mut alarms = self.alarms.lock().expect("no alarm panics");
         alarms.insert((at, number), alarm);

@@ -100,7 +100,7 @@ fn a_burst_that_lowered_a_limit_pushes_no_further() {
     for (n, ticket) in wave.into_iter().enumerate() {
         assert_eq!(moved(api.answer(ticket, Outcome::THROTTLED)), None);
         if n == 0 {
-            api.health.begin_wave(api.now);
+            api.health.begin_generation(api.now);
         }
     }
     let mut moves = Vec::new();
@@ -117,15 +117,15 @@ fn a_burst_that_lowered_a_limit_pushes_no_further() {
 fn the_generation_counts_bursts() {
     let mut api = Api::usual();
     let generation = |api: &mut Api| api.health.snapshot(api.now).generation;
-    api.health.begin_wave(api.now);
+    api.health.begin_generation(api.now);
     assert_eq!((generation(&mut api), api.state()), (1, HealthState::Normal));
     api.calls(3, Outcome::THROTTLED);
     assert_eq!((generation(&mut api), api.state()), (2, HealthState::Throttle));
-    api.health.begin_wave(api.now);
+    api.health.begin_generation(api.now);
     assert_eq!(generation(&mut api), 3);
     let mut api = Api::half_open();
     let before = generation(&mut api);
-    api.health.begin_wave(api.now);
+    api.health.begin_generation(api.now);
     assert_eq!(generation(&mut api), before);
 }
 
@@ -135,7 +135,7 @@ fn a_new_generation_keeps_its_probes() {
     let mut api = Api::half_open();
     let probe = api.send();
     assert!(probe.is_probe());
-    api.health.begin_wave(api.now);
+    api.health.begin_generation(api.now);
     assert_eq!(
         moved(api.answer(probe, Outcome::THROTTLED)),
         Some((HealthState::Sleep, TransitionReason::ProbeFailed))

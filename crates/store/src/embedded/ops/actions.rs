@@ -140,7 +140,7 @@ pub(crate) fn take_finished(state: &mut StoreState, query: FinishedQuery<'_>, no
     }
     let actions = state.actions.iter_mut().map(|(_, action)| action);
     let finished = actions.filter(|action| action.is_finished() && action.notifying_until <= now);
-    let taken = finished.take(query.most).map(|action| {
+    let taken = finished.take(query.max).map(|action| {
         action.notifying_until = until;
         action.report(0)
     });

@@ -52,7 +52,7 @@ fn hand_out(
 ) -> Result<ClaimBatch, StoreError> {
     let mut batch = ClaimBatch::default();
     let mut skipped = 0;
-    while batch.jobs.len() < request.most && !state.claims.has_isolated() {
+    while batch.jobs.len() < request.max && !state.claims.has_isolated() {
         match check_next_job(state, lane, request, filter, moment) {
             Ok(JobCheck::Allowed(seq, position)) => match claim_job(state, seq, position, request, moment) {
                 Some(job) => batch.jobs.push(job),
@@ -102,7 +102,7 @@ fn check_next_job(
     }
     Ok(match ask_filter(state, filter, seq, position) {
         ClaimDecision::Take => JobCheck::Allowed(seq, position),
-        ClaimDecision::Park(until) => {
+        ClaimDecision::SkipUntil(until) => {
             let soon = moment.now.saturating_add(Duration::from_nanos(1));
             let earliest = abandon_drain(state, position, moment.now);
             let until = until.max(soon).max(earliest);

@@ -96,7 +96,7 @@ fn read_errors(state: &StoreState, seq: u64) -> rusqlite::Result<Vec<AttemptErro
         .query_map(params![to_sql(seq)], |row| {
             Ok(AttemptError {
                 at: from_millis(row.get(0)?),
-                words: row.get(1)?,
+                message: row.get(1)?,
             })
         })?
         .collect::<Result<Vec<_>, _>>()?;

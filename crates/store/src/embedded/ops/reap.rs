@@ -77,7 +77,7 @@ fn take_back(state: &mut StoreState, seq: u64, recoveries: u32, moment: ClockPai
         record_error(state, seq, LOST.to_owned(), moment);
         if claim.entry.history.recoveries > recoveries {
             finish_claim(state, claim, JobStatus::Failed, moment);
-            reaped.buried += 1;
+            reaped.dead_lettered += 1;
         } else {
             return_to_queue(state, claim, moment);
             reaped.returned += 1;

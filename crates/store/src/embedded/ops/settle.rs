@@ -53,26 +53,26 @@ fn apply(state: &mut StoreState, mut claim: ClaimState, end: JobEnd, moment: Clo
             end_job(state, JobEnding { took, result, ..ending });
             SettleResult::Done
         }
-        JobEnd::Retry { after, words, result } => {
-            record_error(state, claim.seq, words, moment);
+        JobEnd::Retry { after, message, result } => {
+            record_error(state, claim.seq, message, moment);
             retry(state, claim, after, result, moment)
         }
-        JobEnd::RetryPutOff { by, words, result } => {
-            record_error(state, claim.seq, words, moment);
+        JobEnd::RetryDeferred { by, message, result } => {
+            record_error(state, claim.seq, message, moment);
             retry_deferred(state, claim, by, result, moment)
         }
-        JobEnd::Failed { words, result } => {
-            record_error(state, claim.seq, words, moment);
+        JobEnd::Failed { message, result } => {
+            record_error(state, claim.seq, message, moment);
             dead_letter(state, claim, result, moment)
         }
-        JobEnd::Throttled { after, park } => throttle(state, claim, after, park, moment),
+        JobEnd::Throttled { after, cooldown: park } => throttle(state, claim, after, park, moment),
         JobEnd::Returned => {
             let history = &mut claim.entry.history;
             history.attempts = history.attempts.saturating_sub(1);
             return_to_queue(state, claim, moment)
         }
         JobEnd::Interrupted => return_to_queue(state, claim, moment),
-        JobEnd::PutOff(by) => defer(state, claim, by, moment),
+        JobEnd::Deferred(by) => defer(state, claim, by, moment),
     }
 }
 
@@ -186,7 +186,7 @@ fn delay_deferred(state: &mut StoreState, claim: &ClaimState, by: Defer, moment:
         speed,
         at: moment.wall,
     });
-    SettleResult::PutOff {
+    SettleResult::Deferred {
         backoff,
         non_ready,
         speed,
@@ -266,11 +266,11 @@ fn has_lost_action(state: &StoreState, claim: &ClaimState) -> bool {
 }
 
 /// Records the error of an attempt.
-pub(crate) fn record_error(state: &mut StoreState, seq: u64, words: String, moment: ClockPair) {
+pub(crate) fn record_error(state: &mut StoreState, seq: u64, message: String, moment: ClockPair) {
     state.log.record(WriteOp::AttemptError {
         seq,
         at: moment.wall,
-        words,
+        words: message,
     });
 }
 
@@ -282,7 +282,7 @@ fn dead_letter(
 ) -> SettleResult {
     let ending = JobEnding::from_claim(claim, JobStatus::Failed, moment.wall);
     end_job(state, JobEnding { result, ..ending });
-    SettleResult::Buried
+    SettleResult::DeadLettered
 }
 
 /// Ends a claimed job without a result.
@@ -295,7 +295,7 @@ pub(crate) fn finish_claim(
     end_job(state, JobEnding::from_claim(claim, status, moment.wall));
     match status {
         JobStatus::Done => SettleResult::Done,
-        JobStatus::Failed => SettleResult::Buried,
+        JobStatus::Failed => SettleResult::DeadLettered,
         JobStatus::Expired | JobStatus::Cancelled => SettleResult::Cancelled,
     }
 }
@@ -305,7 +305,7 @@ pub(crate) fn finish_claim(
 const fn starts_again(claim: &ClaimState, end: &JobEnd) -> bool {
     match end {
         JobEnd::Done { .. } | JobEnd::Failed { .. } => false,
-        JobEnd::Retry { .. } | JobEnd::RetryPutOff { .. } => claim.entry.history.retries < claim.entry.max_retries,
-        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::PutOff(_) => true,
+        JobEnd::Retry { .. } | JobEnd::RetryDeferred { .. } => claim.entry.history.retries < claim.entry.max_retries,
+        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::Deferred(_) => true,
     }
 }

@@ -134,7 +134,7 @@ impl ActionEntry {
             stage: self.stage(),
             paused: self.state.paused,
             held,
-            tally: self.counts,
+            counts: self.counts,
             opened: self.state.opened,
             started: self.state.started,
             ended: self.state.ended,

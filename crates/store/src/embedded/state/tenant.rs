@@ -62,7 +62,7 @@ impl TenantState {
             rule: self.rule.clone(),
             ruled: self.has_own_rule,
             paused: self.paused,
-            tally: self.counts,
+            counts: self.counts,
             last_backoff: self.last_backoff,
             speed: self.speed,
             last_update: self.last_update,

@@ -27,7 +27,7 @@ pub(super) struct StoredCounts {
 
 /// Stored counters of an action.
 pub(super) struct StoredAction {
-    pub(super) tally: JobCounts,
+    pub(super) counts: JobCounts,
     /// Claims up to this number belong to an earlier action of the same name.
     pub(super) floor: u64,
 }
@@ -74,7 +74,7 @@ async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCou
             return Ok(counted);
         };
         page.after = Some(last.name.clone());
-        let tallies = reports.into_iter().map(|report| (report.name, report.tally));
+        let tallies = reports.into_iter().map(|report| (report.name, report.counts));
         counted.extend(tallies);
     }
 }
@@ -90,8 +90,8 @@ async fn read_actions(runner: &ScriptRunner) -> StoreResult<HashMap<Name, Stored
         page.after = Some(last.spec.id.clone());
         for report in reports {
             let floor = read_floor(runner, &report.spec.id).await?;
-            let tally = report.tally;
-            counted.insert(report.spec.id, StoredAction { tally, floor });
+            let counts = report.counts;
+            counted.insert(report.spec.id, StoredAction { counts, floor });
         }
     }
 }

@@ -4,7 +4,7 @@
 -- ARGV: prefix, epoch, limit, recoveries.
 
 local most, bound = tonumber(ARGV[3]), tonumber(ARGV[4])
-local returned, buried = 0, 0
+local returned, dead_lettered = 0, 0
 local lost = call('ZRANGEBYSCORE', K.sessions, '-inf', now, 'LIMIT', 0, 100)
 local freed = {}
 local LOST = 'its worker was lost before it said what came of it'
@@ -47,7 +47,7 @@ local function take_back(entry, job, claim, begun)
       outcome_at = record_outcome(action, ENDED_FAILED, job, entry.tenant, nil, LOST)
     end
     dead_letter(job, entry, nil, outcome_at)
-    buried = buried + 1
+    dead_lettered = dead_lettered + 1
   else
     entry.record = write_record(job, entry.record)
     local lane = lane_of(entry.lane)
@@ -110,7 +110,7 @@ for _, session in ipairs(lost) do
   if call('EXISTS', key) == 0 then call('ZREM', K.sessions, session) end
 end
 for name in pairs(freed) do wake_slots(name) end
-if returned + buried > 0 or left < most then
+if returned + dead_lettered > 0 or left < most then
   must_notify = true
   save_actions()
   save_all()
@@ -182,4 +182,4 @@ if expired > 0 then
 end
 
 local first = call('ZRANGE', K.sessions, 0, 0, 'WITHSCORES')
-return { returned, buried, first[2] and max(0, tonumber(first[2]) - now) or -1, expired }
+return { returned, dead_lettered, first[2] and max(0, tonumber(first[2]) - now) or -1, expired }

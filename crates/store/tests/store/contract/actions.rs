@@ -48,7 +48,7 @@ pub(crate) async fn an_action_moves_through_its_stages(world: &impl StoreWorld) 
     assert!(over.ended.is_some());
     store.mark_notified(&act).await.expect("notified");
     let over = report(store, "act").await;
-    assert_eq!((over.stage, over.tally.done), (ActionStage::Completed, 2));
+    assert_eq!((over.stage, over.counts.done), (ActionStage::Completed, 2));
 }
 
 pub(crate) async fn an_action_ends_only_after_it_was_closed(world: &impl StoreWorld) {
@@ -92,7 +92,11 @@ pub(crate) async fn a_finished_action_is_leased_to_one_caller(world: &impl Store
     }
     let take = async |most, notifying: &[Name]| {
         let lease = unit * 10;
-        let request = FinishedQuery { most, lease, notifying };
+        let request = FinishedQuery {
+            max: most,
+            lease,
+            notifying,
+        };
         let taken = store.take_finished(request).await.expect("read");
         let names = taken.iter().map(|of| of.spec.id.clone());
         names.collect::<Vec<Name>>()
@@ -130,12 +134,12 @@ pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world:
     assert!(finished(store).await.is_empty(), "a job is in flight");
     let failed = report(store, "act").await;
     assert_eq!(failed.stage, ActionStage::Failed);
-    assert_eq!((failed.tally.cancelled, failed.tally.in_flight), (1, 1));
+    assert_eq!((failed.counts.cancelled, failed.counts.in_flight), (1, 1));
     assert!(!failed.is_over(), "a job is in flight");
     assert!(store.mark_notified(&name("act")).await.is_err(), "too early");
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     settle(store, &running, done()).await;
-    assert_eq!(report(store, "act").await.tally.done, 1);
+    assert_eq!(report(store, "act").await.counts.done, 1);
     assert!(report(store, "act").await.is_over());
     assert_eq!(finished(store).await, ["act"]);
     store.mark_notified(&name("act")).await.expect("notified");
@@ -162,7 +166,7 @@ pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &imp
     world.advance(unit * 10).await;
     store.reap(9, 3).await.expect("reaped");
     assert_eq!(finished(store).await, ["act"]);
-    assert_eq!(report(store, "act").await.tally.cancelled, 1);
+    assert_eq!(report(store, "act").await.counts.cancelled, 1);
 }
 
 // Of three jobs one is in flight: it is done before the end is notified.
@@ -179,7 +183,7 @@ pub(crate) async fn a_cancelled_action_finishes_without_open_jobs(world: &impl S
     assert_eq!(finished(store).await, ["act"]);
     let over = report(store, "act").await;
     assert_eq!((over.stage, over.is_over()), (ActionStage::Cancelled, true));
-    assert_eq!((over.tally.done, over.tally.cancelled), (1, 2));
+    assert_eq!((over.counts.done, over.counts.cancelled), (1, 2));
     store.mark_notified(&act).await.expect("notified");
     assert!(finished(store).await.is_empty());
     assert_eq!(stage(store, "act").await, ActionStage::Cancelled);
@@ -192,7 +196,7 @@ pub(crate) async fn a_notified_action_stays_notified_after_requeues_and_purges(w
     store.submit(batch("act", jobs("a", 3))).await.expect("taken");
     let two = claim(store, 2).await;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     settle_all(store, &two, failed).await;
@@ -236,10 +240,10 @@ pub(crate) async fn a_finished_action_can_be_opened_again(world: &impl StoreWorl
     store.mark_notified(&act).await.expect("notified");
     store.open(ActionSpec::new(act.clone())).await.expect("open");
     let reopened = report(store, "act").await;
-    assert_eq!((reopened.stage, reopened.tally.submitted()), (ActionStage::Created, 0));
+    assert_eq!((reopened.stage, reopened.counts.submitted()), (ActionStage::Created, 0));
     assert!(store.outcomes(&act, 0, 9).await.expect("read").is_empty());
     store.submit(last("b")).await.expect("taken");
-    assert_eq!(report(store, "act").await.tally.queued, 1);
+    assert_eq!(report(store, "act").await.counts.queued, 1);
 }
 
 pub(crate) async fn outcomes_come_in_order_with_their_results(world: &impl StoreWorld) {
@@ -259,7 +263,7 @@ pub(crate) async fn outcomes_come_in_order_with_their_results(world: &impl Store
         let end = match job.id.as_str() {
             "a-1" => kept.clone(),
             "a-2" => JobEnd::Failed {
-                words: "no".to_owned(),
+                message: "no".to_owned(),
                 result: None,
             },
             _ => done(),
@@ -298,13 +302,13 @@ pub(crate) async fn an_action_counts_its_own_jobs_only(world: &impl StoreWorld) 
     let jobs = claim(store, 9).await;
     settle_all(store, &jobs[..3], done()).await;
     settle_all(store, &jobs[3..], JobEnd::Returned).await;
-    let one = report(store, "one").await.tally;
-    let two = report(store, "two").await.tally;
+    let one = report(store, "one").await.counts;
+    let two = report(store, "two").await.counts;
     assert_eq!((one.submitted(), two.submitted()), (3, 2));
     let all = store.job_counts().await.expect("counted");
     assert_eq!((all.done, all.queued), (3, 3));
     let third = store.tenant(&name("c")).await.expect("read").expect("known");
-    assert_eq!(one.done + two.done + third.tally.done, 3);
+    assert_eq!(one.done + two.done + third.counts.done, 3);
 }
 
 pub(crate) async fn closing_an_unknown_action_is_refused(world: &impl StoreWorld) {
@@ -321,7 +325,7 @@ pub(crate) async fn actions_are_listed_by_name(world: &impl StoreWorld) {
     }
     let page = |after: Option<&str>, most| PageRequest {
         after: after.map(name),
-        most,
+        max: most,
     };
     let list = async |page| {
         let actions = store.actions(page).await.expect("read");

@@ -20,7 +20,7 @@ fn action(text: &str) -> ControlScope {
 
 fn failed() -> JobEnd {
     JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     }
 }
@@ -36,10 +36,10 @@ pub(crate) async fn cancelling_a_tenant_ends_its_waiting_jobs(world: &impl Store
     let in_flight = claim_one(store).await;
     assert_eq!(in_flight.tenant, name("a"));
     assert_eq!(store.cancel(&tenant("a")).await.expect("cancelled"), 200);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.in_flight, tally.cancelled), (1, 1, 200));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.in_flight, counts.cancelled), (1, 1, 200));
     let of_action = store.action(&name("act")).await.expect("read");
-    assert_eq!(of_action.expect("known").tally.cancelled, 199);
+    assert_eq!(of_action.expect("known").counts.cancelled, 199);
     assert_eq!(settle(store, &in_flight, done()).await, SettleResult::Done);
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     submit(store, vec![job("a", "new")]).await;
@@ -58,7 +58,7 @@ pub(crate) async fn no_job_of_a_cancelled_tenant_starts_again(world: &impl Store
     submit(store, all).await;
     let again = || JobEnd::Retry {
         after: Duration::ZERO,
-        words: "again".to_owned(),
+        message: "again".to_owned(),
         result: None,
     };
     let over = Cell::new(false);
@@ -82,8 +82,8 @@ pub(crate) async fn no_job_of_a_cancelled_tenant_starts_again(world: &impl Store
         assert_eq!(settled, SettleResult::Cancelled);
     }
     assert!(claim(store, 9).await.is_empty());
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.open(), tally.cancelled), (0, 1_500));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.open(), counts.cancelled), (0, 1_500));
     submit(store, vec![job("a", "new")]).await;
     let new = claim_one(store).await;
     assert_eq!(settle(store, &new, done()).await, SettleResult::Done);
@@ -109,8 +109,8 @@ pub(crate) async fn held_jobs_of_a_cancelled_tenant_end(world: &impl StoreWorld)
         let (cancelled, claimed) = tokio::join!(store.cancel(&scope), meet);
         cancelled.expect("cancelled");
         assert!(claimed.is_empty(), "{id}");
-        let tally = store.job_counts().await.expect("counted");
-        assert_eq!(tally.open(), 0, "{id}");
+        let counts = store.job_counts().await.expect("counted");
+        assert_eq!(counts.open(), 0, "{id}");
     }
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
@@ -123,7 +123,7 @@ pub(crate) async fn a_cooldown_outlives_the_cancelled_jobs_of_its_tenant(world: 
         submit(store, vec![job("a", &format!("old-{number}"))]).await;
         let refused = JobEnd::Throttled {
             after: unit * 20,
-            park: CooldownScope::Tenant,
+            cooldown: CooldownScope::Tenant,
         };
         let old = claim_one(store).await;
         assert_eq!(settle(store, &old, refused).await, SettleResult::Waits);
@@ -152,7 +152,7 @@ pub(crate) async fn cancelling_an_action_ends_only_its_own_jobs(world: &impl Sto
     assert_eq!(left, ["b-0", "own-0", "own-1"]);
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
-    assert_eq!((report.stage, report.tally.cancelled), (ActionStage::Cancelled, 150));
+    assert_eq!((report.stage, report.counts.cancelled), (ActionStage::Cancelled, 150));
     let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
     assert_eq!(outcomes.len(), 150);
     assert!(outcomes.iter().all(|of| of.ended == JobStatus::Cancelled));
@@ -170,20 +170,20 @@ pub(crate) async fn a_cancelled_job_in_flight_does_not_start_again(world: &impl 
         assert_eq!(store.cancel(scope).await.expect("cancelled"), 0);
         let retry = JobEnd::Retry {
             after: Duration::ZERO,
-            words: "again".to_owned(),
+            message: "again".to_owned(),
             result: None,
         };
         let refused = JobEnd::Throttled {
             after: Duration::ZERO,
-            park: CooldownScope::Tenant,
+            cooldown: CooldownScope::Tenant,
         };
-        let put_off = JobEnd::PutOff(Defer::Fixed(Duration::ZERO));
+        let put_off = JobEnd::Deferred(Defer::Fixed(Duration::ZERO));
         for (job, end) in jobs.iter().zip([retry, refused, put_off, JobEnd::Returned]) {
             assert_eq!(settle(store, job, end).await, SettleResult::Cancelled);
         }
         let report = store.action(&name(&id)).await.expect("read");
-        let tally = report.expect("known").tally;
-        assert_eq!((tally.cancelled, tally.open()), (4, 0), "{scope:?}");
+        let counts = report.expect("known").counts;
+        assert_eq!((counts.cancelled, counts.open()), (4, 0), "{scope:?}");
         assert_eq!(store.audit().await.expect("counted"), 0);
     }
 }
@@ -210,21 +210,25 @@ pub(crate) async fn the_result_of_a_cancelled_job_in_flight_is_stored(world: &im
             result: kept(200),
         };
         let failed = JobEnd::Failed {
-            words: "no".to_owned(),
+            message: "no".to_owned(),
             result: kept(404),
         };
         let last = JobEnd::Retry {
             after: Duration::ZERO,
-            words: "no".to_owned(),
+            message: "no".to_owned(),
             result: kept(500),
         };
-        let expected = [SettleResult::Done, SettleResult::Buried, SettleResult::Buried];
+        let expected = [
+            SettleResult::Done,
+            SettleResult::DeadLettered,
+            SettleResult::DeadLettered,
+        ];
         for ((job, end), expected) in jobs.iter().zip([done, failed, last]).zip(expected) {
             assert_eq!(settle(store, job, end).await, expected, "{scope:?}");
         }
         let report = store.action(&name(&id)).await.expect("read");
-        let tally = report.expect("known").tally;
-        assert_eq!((tally.done, tally.dead, tally.cancelled), (1, 2, 0));
+        let counts = report.expect("known").counts;
+        assert_eq!((counts.done, counts.dead, counts.cancelled), (1, 2, 0));
         let outcomes = store.outcomes(&name(&id), 0, 9).await.expect("read");
         let ends: Vec<_> = outcomes.iter().map(|of| (of.ended, of.status)).collect();
         let expected = [
@@ -247,10 +251,10 @@ pub(crate) async fn a_late_end_does_not_count_for_a_new_action_of_the_name(world
     store.cancel(&action("act")).await.expect("cancelled");
     store.submit(batch("act", jobs("b", 1))).await.expect("taken");
     assert_eq!(settle(store, &in_flight[0], done()).await, SettleResult::Done);
-    assert_eq!(settle(store, &in_flight[1], failed()).await, SettleResult::Buried);
+    assert_eq!(settle(store, &in_flight[1], failed()).await, SettleResult::DeadLettered);
     let report = store.action(&name("act")).await.expect("read");
-    let tally = report.expect("known").tally;
-    assert_eq!((tally.submitted(), tally.queued), (1, 1));
+    let counts = report.expect("known").counts;
+    assert_eq!((counts.submitted(), counts.queued), (1, 1));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert!(outcomes.is_empty(), "{outcomes:?}");
     assert_eq!(store.dead_letters(0, 9).await.expect("read")[0].action, None);
@@ -279,7 +283,7 @@ pub(crate) async fn two_concurrent_cancellations_count_each_job_once(world: &imp
         ripe.expect("looked");
         assert!(matches!(settled, SettleResult::Cancelled | SettleResult::Done));
     }
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.open(), tally.over()), (0, 120));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.open(), counts.over()), (0, 120));
     assert_eq!(store.audit().await.expect("counted"), 0);
 }

@@ -218,7 +218,7 @@ pub(crate) async fn a_parked_tenant_lets_others_pass_and_returns_in_time(world: 
     submit(store, jobs("a", 1)).await;
     submit(store, jobs("b", 1)).await;
     let far = Nanos::MAX;
-    let mut gate = ScriptedFilter::new(&[ClaimDecision::Park(far), ClaimDecision::Take, ClaimDecision::Stop]);
+    let mut gate = ScriptedFilter::new(&[ClaimDecision::SkipUntil(far), ClaimDecision::Take, ClaimDecision::Stop]);
     let claims = store.claim(claim_request(9), &mut gate).await.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"]);
     assert!(claims.next.is_some(), "a tenant returns");
@@ -231,8 +231,8 @@ pub(crate) async fn a_job_does_not_start_before_its_time(world: &impl StoreWorld
     let mut later = job("a", "later");
     later.not_before = Some(world.wall_time().saturating_add(unit * 10));
     submit(store, vec![later, job("a", "now")]).await;
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.delayed), (2, 1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.delayed), (2, 1));
     assert_eq!(ids(&claim(store, 9).await), ["now"]);
     world.advance(unit * 5).await;
     let none = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
@@ -253,8 +253,8 @@ pub(crate) async fn a_job_past_its_deadline_ends_as_expired(world: &impl StoreWo
     let claims = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!((ids(&claims.jobs), claims.expired), (vec!["a-1".into()], 1));
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.cancelled, tally.in_flight, tally.queued), (1, 1, 0));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.cancelled, counts.in_flight, counts.queued), (1, 1, 0));
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert_eq!(outcomes[0].ended, outflow_store::JobStatus::Expired);
 }

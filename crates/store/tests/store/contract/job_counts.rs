@@ -16,13 +16,13 @@ pub(crate) async fn every_job_is_in_exactly_one_state(world: &impl StoreWorld) {
     for (job, end) in taken.iter().zip(ends) {
         settle(store, job, end).await;
     }
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.done, tally.dead, tally.in_flight), (1, 1, 2));
-    assert_eq!((tally.queued, tally.delayed, tally.non_ready), (5, 1, 1));
-    assert_eq!(tally.submitted(), 9);
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.done, counts.dead, counts.in_flight), (1, 1, 2));
+    assert_eq!((counts.queued, counts.delayed, counts.non_ready), (5, 1, 1));
+    assert_eq!(counts.submitted(), 9);
     assert_eq!(store.audit().await.expect("counted"), 0);
     let report = store.tenant(&name("a")).await.expect("read");
-    assert_eq!(report.expect("known").tally, tally);
+    assert_eq!(report.expect("known").counts, counts);
 }
 
 pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl StoreWorld) {
@@ -37,7 +37,7 @@ pub(crate) async fn a_tenant_is_active_while_it_has_work(world: &impl StoreWorld
     assert_eq!(store.active_tenants().await.expect("counted"), 1);
     let end = JobEnd::Retry {
         after: Duration::from_hours(1),
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     settle_all(store, &taken[1..], end).await;
@@ -50,8 +50,8 @@ pub(crate) async fn an_idle_tenant_restarts_its_counts_with_new_work(world: &imp
     let store = world.store();
     let counts = async || {
         let report = store.tenant(&name("a")).await.expect("read");
-        let tally = report.expect("known").tally;
-        (tally.done, tally.queued)
+        let counts = report.expect("known").counts;
+        (counts.done, counts.queued)
     };
     assert_eq!(store.tenant(&name("a")).await.expect("read"), None);
     submit(store, jobs("a", 2)).await;
@@ -60,8 +60,8 @@ pub(crate) async fn an_idle_tenant_restarts_its_counts_with_new_work(world: &imp
     assert_eq!(counts().await, (2, 0), "as long as it has no other work");
     submit(store, vec![job("a", "later")]).await;
     assert_eq!(counts().await, (0, 1));
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.done, tally.queued), (2, 1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.done, counts.queued), (2, 1));
     assert_eq!(store.audit().await.expect("counted"), 0);
     let ruled = store.set_rule(&name("z"), TenantRule::default()).await;
     ruled.expect("ruled");
@@ -91,7 +91,7 @@ pub(crate) async fn tenants_are_listed_by_name(world: &impl StoreWorld) {
     let list = async |after: Option<&str>, most| {
         let page = PageRequest {
             after: after.map(name),
-            most,
+            max: most,
         };
         let tenants = store.tenants(page).await.expect("read");
         let names = tenants.iter().map(|of| of.name.to_string());

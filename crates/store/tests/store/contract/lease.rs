@@ -43,7 +43,7 @@ pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &i
     let beat = store.heartbeat(&name("w"), lease).await.expect("beaten");
     assert_eq!(beat, HeartbeatResult::Lost);
     let reaped = store.reap(9, BOUND).await.expect("reaped");
-    assert_eq!((reaped.returned, reaped.buried), (2, 0));
+    assert_eq!((reaped.returned, reaped.dead_lettered), (2, 0));
     let end = Settlement {
         token: held[0].token,
         end: done(),
@@ -66,7 +66,7 @@ pub(crate) async fn a_job_that_kills_its_workers_is_dead_lettered(world: &impl S
         assert_eq!(ids(&claims.expect("claimed").jobs), ["a-0"]);
         world.advance(lease * 2).await;
         let reaped = store.reap(9, 1).await.expect("reaped");
-        assert_eq!((reaped.returned, reaped.buried), expected);
+        assert_eq!((reaped.returned, reaped.dead_lettered), expected);
     }
     let dead = store.dead_letters(0, 9).await.expect("read");
     assert_eq!((&dead[0].id, dead[0].recoveries), (&name("a-0"), 2));
@@ -80,17 +80,17 @@ pub(crate) async fn a_survived_attempt_clears_its_job(world: &impl StoreWorld) {
     let (store, lease) = (world.store(), world.unit() * 5);
     let fails = JobEnd::Retry {
         after: Duration::ZERO,
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
-    let is_put_off = JobEnd::RetryPutOff {
+    let is_put_off = JobEnd::RetryDeferred {
         by: Defer::Fixed(Duration::ZERO),
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     let is_refused = JobEnd::Throttled {
         after: Duration::ZERO,
-        park: CooldownScope::Tenant,
+        cooldown: CooldownScope::Tenant,
     };
     let ends = [(fails, 0), (is_put_off, 0), (is_refused, 0), (JobEnd::Returned, 1)];
     for (worker, (end, expected)) in ["w1", "w2", "w3", "w4"].into_iter().zip(ends) {
@@ -118,7 +118,7 @@ pub(crate) async fn a_job_lost_with_its_worker_has_an_error(world: &impl StoreWo
     let claims = store.claim(claim_request_as("w", 1, lease), &mut AllowAll).await;
     assert_eq!(claims.expect("claimed").jobs.len(), 1);
     world.advance(lease * 2).await;
-    assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 1);
+    assert_eq!(store.reap(9, 0).await.expect("reaped").dead_lettered, 1);
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     let words = "its worker was lost before it said what came of it";
     assert_eq!(outcomes[0].error.as_deref(), Some(words));
@@ -152,7 +152,7 @@ pub(crate) async fn claims_a_session_never_received_return_unchanged(world: &imp
     assert_eq!(given.expect("given back"), 3);
     let again = store.release_unknown(&name("w"), &known).await;
     assert_eq!(again.expect("nothing left"), 0);
-    assert_eq!(store.reap(9, 0).await.expect("reaped").buried, 0);
+    assert_eq!(store.reap(9, 0).await.expect("reaped").dead_lettered, 0);
     assert_eq!(store.audit().await.expect("counted"), 0);
     let end = |job: &ClaimedJob| Settlement {
         token: job.token,
@@ -213,7 +213,7 @@ pub(crate) async fn an_expired_job_ends_in_a_blocked_queue(world: &impl StoreWor
     paused.expect("paused");
     let refused = JobEnd::Throttled {
         after: unit * 1_000,
-        park: CooldownScope::Lane,
+        cooldown: CooldownScope::Lane,
     };
     let job = claim_one(store).await;
     settle(store, &job, refused).await;
@@ -225,7 +225,7 @@ pub(crate) async fn an_expired_job_ends_in_a_blocked_queue(world: &impl StoreWor
         expired += store.reap(9, BOUND).await.expect("reaped").expired;
     }
     assert_eq!(expired, 4);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.cancelled), (2, 4), "{tally:?}");
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.cancelled), (2, 4), "{counts:?}");
     assert_eq!(store.audit().await.expect("counted"), 0);
 }

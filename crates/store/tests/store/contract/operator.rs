@@ -20,7 +20,7 @@ fn action(text: &str) -> ControlScope {
 
 fn failed() -> JobEnd {
     JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     }
 }
@@ -79,7 +79,7 @@ pub(crate) async fn a_paused_action_does_not_block_its_tenants_other_jobs(world:
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
     assert!(report.paused);
-    assert_eq!(report.tally.queued, 100);
+    assert_eq!(report.counts.queued, 100);
     store.resume(&action("act")).await.expect("resumed");
     let expected: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
     assert_eq!(ids(&claim(store, 200).await), expected);
@@ -92,7 +92,7 @@ pub(crate) async fn released_jobs_are_queued_again(world: &impl StoreWorld) {
     let taken = claim(store, 3).await;
     for (job, minutes) in taken.iter().zip([90, 60, 75]) {
         let span = Duration::from_mins(minutes);
-        settle(store, job, JobEnd::PutOff(Defer::Fixed(span))).await;
+        settle(store, job, JobEnd::Deferred(Defer::Fixed(span))).await;
     }
     assert!(claim(store, 9).await.is_empty());
     let changed = store.changed();
@@ -101,8 +101,8 @@ pub(crate) async fn released_jobs_are_queued_again(world: &impl StoreWorld) {
     let rung = tokio::time::timeout(Duration::from_mins(1), changed).await;
     assert!(rung.is_ok(), "a release rings");
     assert_eq!(ids(&claim(store, 9).await), ["a-1", "a-2"]);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.non_ready), (1, 1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.non_ready), (1, 1));
 }
 
 pub(crate) async fn a_rule_is_stored_and_reported(world: &impl StoreWorld) {
@@ -136,8 +136,8 @@ pub(crate) async fn dead_letters_are_listed_and_requeued_as_new(world: &impl Sto
         assert_eq!(store.requeue(&pick).await.expect("revived"), count, "{pick:?}");
     }
     assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.dead), (3, 0));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.dead), (3, 0));
     assert_eq!(store.audit().await.expect("counted"), 0);
     let again = claim(store, 9).await;
     assert!(again.iter().all(|job| job.attempt == 1 && job.retries == 0));
@@ -154,10 +154,10 @@ pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl StoreWorl
     let pick = DeadLetterFilter::Action(name("act"));
     assert_eq!(store.purge(&pick).await.expect("purged"), 2);
     assert!(store.dead_letters(0, 9).await.expect("read").is_empty());
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 2, 2));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.dead, counts.failed, counts.submitted()), (0, 2, 2));
     let report = store.action(&name("act")).await.expect("read");
-    assert_eq!(report.expect("known").tally.failed, 2);
+    assert_eq!(report.expect("known").counts.failed, 2);
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
@@ -173,7 +173,7 @@ pub(crate) async fn a_requeued_job_does_not_reopen_its_action(world: &impl Store
     let report = store.action(&name("act")).await.expect("read");
     let report = report.expect("known");
     assert_eq!(report.stage, ActionStage::Completed);
-    assert_eq!((report.tally.failed, report.tally.open()), (1, 0));
+    assert_eq!((report.counts.failed, report.counts.open()), (1, 0));
     let job = claim_one(store).await;
     assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
     assert_eq!(store.job_counts().await.expect("counted").done, 1);
@@ -193,7 +193,7 @@ pub(crate) async fn a_requeued_job_does_not_change_a_finished_action(world: &imp
     assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
     let ripe = store.take_finished(FinishedQuery::peek(9)).await.expect("read");
     assert_eq!(ripe.len(), 1, "its end is still to be notified");
-    assert_eq!((ripe[0].tally.failed, ripe[0].tally.open()), (1, 0));
+    assert_eq!((ripe[0].counts.failed, ripe[0].counts.open()), (1, 0));
     store.mark_notified(&name("act")).await.expect("notified");
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
@@ -211,8 +211,8 @@ pub(crate) async fn a_requeued_job_counts_in_an_open_action(world: &impl StoreWo
     assert_eq!(again.len(), 2);
     settle_all(store, &again, done()).await;
     let report = store.action(&name("act")).await.expect("read");
-    let tally = report.expect("known").tally;
-    assert_eq!((tally.done, tally.dead, tally.failed), (2, 0, 0));
+    let counts = report.expect("known").counts;
+    assert_eq!((counts.done, counts.dead, counts.failed), (2, 0, 0));
     assert_eq!(
         store.take_finished(FinishedQuery::peek(9)).await.expect("read").len(),
         1
@@ -263,7 +263,7 @@ pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl
     submit(store, jobs("a", 2)).await;
     let taken = claim(store, 2).await;
     settle(store, &taken[0], done()).await;
-    let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
+    let hour = JobEnd::Deferred(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken[1], hour).await;
     let refused = store.reset_congestion(&name("a")).await.expect_err("one is put off");
     assert!(refused.is_refused());
@@ -271,7 +271,7 @@ pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl
     store.reset_congestion(&name("a")).await.expect("reset");
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
-    assert_eq!((report.tally.done, report.tally.queued), (0, 1));
+    assert_eq!((report.counts.done, report.counts.queued), (0, 1));
     assert_eq!((report.last_backoff, report.last_update), (Duration::ZERO, None));
     assert_eq!(store.job_counts().await.expect("counted").done, 1, "all of all");
 }
@@ -282,7 +282,7 @@ pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl Store
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
     let taken = claim_one(store).await;
-    let hour = JobEnd::PutOff(Defer::Fixed(Duration::from_hours(1)));
+    let hour = JobEnd::Deferred(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken, hour).await;
     for _ in 0..3 {
         store.sample_congestion(unit * 10).await.expect("remembered");

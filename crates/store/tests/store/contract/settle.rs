@@ -24,7 +24,7 @@ fn stored_result(status: u16) -> StoredResult {
 fn retry(after: Duration) -> JobEnd {
     JobEnd::Retry {
         after,
-        words: "status 503".to_owned(),
+        message: "status 503".to_owned(),
         result: Some(stored_result(503)),
     }
 }
@@ -34,9 +34,9 @@ pub(crate) async fn a_done_job_leaves_the_queue_and_is_counted(world: &impl Stor
     submit(store, jobs("a", 2)).await;
     let job = claim_one(store).await;
     assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.done, tally.queued, tally.in_flight), (1, 1, 0));
-    assert_eq!(tally.busy, Duration::from_millis(1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.done, counts.queued, counts.in_flight), (1, 1, 0));
+    assert_eq!(counts.busy, Duration::from_millis(1));
     assert_eq!(ids(&claim(store, 9).await), ["a-1"]);
 }
 
@@ -47,8 +47,8 @@ pub(crate) async fn a_retry_waits_and_then_goes_before_later_jobs(world: &impl S
     submit(store, jobs("a", 3)).await;
     let first = claim_one(store).await;
     assert_eq!(settle(store, &first, retry(unit * 10)).await, SettleResult::Waits);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.delayed, tally.in_flight), (3, 1, 0));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.delayed, counts.in_flight), (3, 1, 0));
     assert_eq!(claim_one(store).await.id, name("a-1"));
     world.advance(unit * 15).await;
     let again = claim_one(store).await;
@@ -69,16 +69,16 @@ pub(crate) async fn a_job_out_of_retries_is_dead_lettered_with_its_history(world
     let second = claim_one(store).await;
     let last = JobEnd::Retry {
         after: Duration::ZERO,
-        words: "status 502".to_owned(),
+        message: "status 502".to_owned(),
         result: None,
     };
-    assert_eq!(settle(store, &second, last).await, SettleResult::Buried);
+    assert_eq!(settle(store, &second, last).await, SettleResult::DeadLettered);
     let dead = store.dead_letters(0, 9).await.expect("read");
     assert_eq!((dead.len(), dead[0].attempts), (1, 2));
-    let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
+    let words: Vec<&str> = dead[0].history.iter().map(|of| of.message.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.dead, tally.open()), (1, 0));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.dead, counts.open()), (1, 0));
 }
 
 // It has one retry: of two results the second is stored.
@@ -95,15 +95,15 @@ pub(crate) async fn the_result_of_the_last_attempt_is_stored(world: &impl StoreW
     let second = claim_one(store).await;
     let last = JobEnd::Retry {
         after: Duration::ZERO,
-        words: "status 502".to_owned(),
+        message: "status 502".to_owned(),
         result: Some(stored_result(502)),
     };
-    assert_eq!(settle(store, &second, last).await, SettleResult::Buried);
+    assert_eq!(settle(store, &second, last).await, SettleResult::DeadLettered);
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     assert_eq!((outcomes.len(), outcomes[0].status), (1, Some(502)));
     assert_eq!(outcomes[0].body.as_deref(), Some(b"body of 502".as_slice()));
     let dead = store.dead_letters(0, 9).await.expect("read");
-    let words: Vec<&str> = dead[0].history.iter().map(|of| of.words.as_str()).collect();
+    let words: Vec<&str> = dead[0].history.iter().map(|of| of.message.as_str()).collect();
     assert_eq!(words, ["status 503", "status 502"]);
     assert_eq!(outcomes[0].error.as_deref(), Some("status 502"));
     store.purge(&DeadLetterFilter::All).await.expect("purged");
@@ -116,16 +116,16 @@ pub(crate) async fn a_final_failure_is_dead_lettered_at_once(world: &impl StoreW
     submit(store, vec![job("a", "x")]).await;
     let job = claim_one(store).await;
     let end = JobEnd::Failed {
-        words: "status 400".to_owned(),
+        message: "status 400".to_owned(),
         result: None,
     };
-    assert_eq!(settle(store, &job, end).await, SettleResult::Buried);
+    assert_eq!(settle(store, &job, end).await, SettleResult::DeadLettered);
     let dead = store.dead_letters(0, 9).await.expect("read");
     let letter = &dead[0];
     assert_eq!((&letter.id, &letter.tenant), (&name("x"), &name("a")));
     assert_eq!((&letter.lane, letter.recoveries), (&name("mail"), 0));
     assert_eq!(letter.payload, "x");
-    assert_eq!(letter.history[0].words, "status 400");
+    assert_eq!(letter.history[0].message, "status 400");
     assert!(store.dead_letters(letter.place, 9).await.expect("read").is_empty());
 }
 
@@ -138,11 +138,11 @@ pub(crate) async fn a_throttled_job_returns_to_the_head_and_uses_no_retry(world:
     submit(store, jobs("b", 1)).await;
     let end = JobEnd::Throttled {
         after: unit * 10,
-        park: CooldownScope::Tenant,
+        cooldown: CooldownScope::Tenant,
     };
     assert_eq!(settle(store, &first, end).await, SettleResult::Waits);
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!(tally.throttles, 1, "counted when it happens");
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!(counts.throttles, 1, "counted when it happens");
     let claims = store.claim(claim_request(9), &mut outflow_store::AllowAll).await;
     let claims = claims.expect("claimed");
     assert_eq!(ids(&claims.jobs), ["b-0"], "its tenant waits");
@@ -152,8 +152,8 @@ pub(crate) async fn a_throttled_job_returns_to_the_head_and_uses_no_retry(world:
     assert_eq!(again.id, name("a-0"));
     assert_eq!((again.retries, again.throttles), (0, 1));
     settle(store, &again, done()).await;
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!(tally.throttles, 1, "and not once more with the job");
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!(counts.throttles, 1, "and not once more with the job");
 }
 
 pub(crate) async fn a_throttled_lane_stops_all_tenants(world: &impl StoreWorld) {
@@ -164,7 +164,7 @@ pub(crate) async fn a_throttled_lane_stops_all_tenants(world: &impl StoreWorld) 
     let first = claim_one(store).await;
     let end = JobEnd::Throttled {
         after: unit * 10,
-        park: CooldownScope::Lane,
+        cooldown: CooldownScope::Lane,
     };
     settle(store, &first, end).await;
     assert!(claim(store, 9).await.is_empty());
@@ -203,14 +203,14 @@ pub(crate) async fn a_fixed_deferral_waits_for_its_span(world: &impl StoreWorld)
     let unit = world.unit();
     submit(store, jobs("a", 1)).await;
     let job = claim_one(store).await;
-    let end = JobEnd::PutOff(Defer::Fixed(unit * 10));
+    let end = JobEnd::Deferred(Defer::Fixed(unit * 10));
     let put_off = settle(store, &job, end).await;
-    let SettleResult::PutOff { backoff, non_ready, .. } = put_off else {
+    let SettleResult::Deferred { backoff, non_ready, .. } = put_off else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.non_ready), (1, 1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.non_ready), (1, 1));
     world.advance(unit * 5).await;
     assert!(claim(store, 1).await.is_empty());
     world.advance(unit * 10).await;
@@ -228,25 +228,25 @@ pub(crate) async fn a_deferred_failure_uses_a_retry(world: &impl StoreWorld) {
         ..jobs("a", 1).remove(0)
     };
     submit(store, vec![job]).await;
-    let end = || JobEnd::RetryPutOff {
+    let end = || JobEnd::RetryDeferred {
         by: Defer::Fixed(unit * 10),
-        words: "503".to_owned(),
+        message: "503".to_owned(),
         result: None,
     };
     let first = claim_one(store).await;
     let put_off = settle(store, &first, end()).await;
-    let SettleResult::PutOff { backoff, non_ready, .. } = put_off else {
+    let SettleResult::Deferred { backoff, non_ready, .. } = put_off else {
         panic!("{put_off:?}");
     };
     assert_eq!((backoff, non_ready), (unit * 10, 1));
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.queued, tally.non_ready, tally.throttles), (1, 1, 0));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.queued, counts.non_ready, counts.throttles), (1, 1, 0));
     let left = store.release_deferred(&name("a"), 1).await.expect("released");
     assert_eq!(left, 0);
     let again = claim_one(store).await;
     let counts = (again.attempt, again.retries, again.throttles);
     assert_eq!(counts, (2, 1, 0));
-    assert_eq!(settle(store, &again, end()).await, SettleResult::Buried);
+    assert_eq!(settle(store, &again, end()).await, SettleResult::DeadLettered);
     let dead = store.dead_letters(0, 9).await;
     let history = &dead.expect("listed")[0].history;
     assert_eq!(history.len(), 2, "{history:?}");
@@ -266,9 +266,9 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
             rule: CongestionRule::default(),
             global: 10,
         };
-        last = Some(settle(store, &job, JobEnd::PutOff(put_off)).await);
+        last = Some(settle(store, &job, JobEnd::Deferred(put_off)).await);
     }
-    let expected = SettleResult::PutOff {
+    let expected = SettleResult::Deferred {
         backoff: Duration::from_secs(2),
         non_ready: 5,
         speed: 5,
@@ -277,7 +277,7 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
     let report = store.tenant(&name("a")).await.expect("read");
     let report = report.expect("known");
     assert_eq!((report.last_backoff, report.speed), (Duration::from_secs(2), 5));
-    assert_eq!(report.tally.non_ready, 5);
+    assert_eq!(report.counts.non_ready, 5);
     assert!(report.last_update.is_some());
 }
 
@@ -289,8 +289,8 @@ pub(crate) async fn a_claim_settles_once(world: &impl StoreWorld) {
     for end in [done(), JobEnd::Returned, retry(Duration::ZERO)] {
         assert_eq!(settle(store, &job, end).await, SettleResult::Fenced);
     }
-    let tally = store.job_counts().await.expect("counted");
-    assert_eq!((tally.done, tally.submitted()), (1, 1));
+    let counts = store.job_counts().await.expect("counted");
+    assert_eq!((counts.done, counts.submitted()), (1, 1));
 }
 
 pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl StoreWorld) {
@@ -298,7 +298,7 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl S
     submit(store, jobs("a", 3)).await;
     let jobs = claim(store, 3).await;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     let ends = [JobEnd::Returned, failed, done()];
@@ -307,7 +307,7 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl S
         .zip(ends)
         .map(|(job, end)| Settlement { token: job.token, end });
     let settled = store.settle(&name("worker"), ends.collect()).await;
-    let expected = [SettleResult::Waits, SettleResult::Buried, SettleResult::Done];
+    let expected = [SettleResult::Waits, SettleResult::DeadLettered, SettleResult::Done];
     assert_eq!(settled.expect("settled"), expected);
     let lease = Duration::from_mins(1);
     let beat = store.heartbeat(&name("worker"), lease).await;

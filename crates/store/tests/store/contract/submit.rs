@@ -156,7 +156,7 @@ async fn over(store: &impl JobStore) {
     };
     settle_all(store, &taken[..1], done).await;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     settle_all(store, &taken[1..], failed).await;
@@ -192,7 +192,7 @@ pub(crate) async fn an_open_action_keeps_its_spec(world: &impl StoreWorld) {
     };
     store.submit(batch).await.expect("taken");
     let report = act(store).await.expect("known");
-    assert_eq!((report.spec, report.tally.queued), (said(7), 1));
+    assert_eq!((report.spec, report.counts.queued), (said(7), 1));
 }
 
 pub(crate) async fn a_batch_of_known_jobs_does_not_change_a_finished_action(world: &impl StoreWorld) {
@@ -216,7 +216,7 @@ pub(crate) async fn a_batch_of_known_jobs_does_not_change_a_finished_action(worl
     assert_eq!(dead[0].action, Some(name("act")));
     let purged = store.purge(&DeadLetterFilter::Action(name("act"))).await;
     assert_eq!(purged.expect("purged"), 1, "it is still its own");
-    assert_eq!(act(store).await.expect("known").tally.failed, 1);
+    assert_eq!(act(store).await.expect("known").counts.failed, 1);
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn a_new_job_reopens_a_finished_action(world: &impl StoreWorld)
     assert!(matches!(again.receipts[2], SubmitReceipt::Accepted { .. }));
     let report = act(store).await.expect("known");
     assert_eq!((report.spec, report.stage), (said(9), ActionStage::Dispatched));
-    assert_eq!((report.tally.queued, report.tally.submitted()), (1, 1));
+    assert_eq!((report.counts.queued, report.counts.submitted()), (1, 1));
     assert!(outcomes(store).await.is_empty());
     let taken = claim(store, 9).await;
     settle_all(store, &taken, done()).await;
@@ -251,7 +251,7 @@ pub(crate) async fn a_new_job_reopens_a_cancelled_action(world: &impl StoreWorld
     assert!(matches!(reopened.receipts[0], SubmitReceipt::Accepted { .. }));
     settle_all(store, &[running], done()).await;
     let report = act(store).await.expect("known");
-    assert_eq!((report.stage, report.tally.submitted()), (ActionStage::Dispatched, 1));
+    assert_eq!((report.stage, report.counts.submitted()), (ActionStage::Dispatched, 1));
     assert_eq!(ids(&claim(store, 9).await), ["b-0"]);
     assert_eq!(store.audit().await.expect("counted"), 0);
 }

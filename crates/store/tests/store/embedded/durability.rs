@@ -23,7 +23,7 @@ use outflow_testkit::Process;
 
 fn failed() -> JobEnd {
     JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     }
 }
@@ -57,8 +57,8 @@ fn waiting_jobs_keep_their_order_after_a_restart() {
         settle_all(&fixture.store, &again, JobEnd::Returned).await;
     });
     within(dir.path(), time, async |fixture| {
-        let tally = fixture.store.job_counts().await.expect("counted");
-        assert_eq!((tally.queued, tally.done, tally.in_flight), (190, 10, 0));
+        let counts = fixture.store.job_counts().await.expect("counted");
+        assert_eq!((counts.queued, counts.done, counts.in_flight), (190, 10, 0));
         assert_eq!(fixture.store.audit().await.expect("counted"), 0);
         let rest = ids(&claim(&fixture.store, 999).await);
         let expected: Vec<String> = (10..200).map(|number| format!("a-{number}")).collect();
@@ -102,7 +102,7 @@ fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
         let taken = claim(store, 3).await;
         settle(store, &taken[0], done()).await;
         settle(store, &taken[1], failed()).await;
-        settle(store, &taken[2], JobEnd::PutOff(Defer::Fixed(Duration::from_mins(9)))).await;
+        settle(store, &taken[2], JobEnd::Deferred(Defer::Fixed(Duration::from_mins(9)))).await;
         store.close(&name("act")).await.expect("closed");
         store.pause(&ControlScope::Tenant(name("b"))).await.expect("paused");
     });
@@ -115,9 +115,9 @@ fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
         assert_eq!(report.expect("known").rule, TenantRule::default());
         let action = store.action(&name("act")).await.expect("read");
         let action = action.expect("known");
-        assert_eq!((action.stage, action.tally.done), (ActionStage::Running, 1));
-        assert_eq!((action.tally.dead, action.tally.queued), (1, 1));
-        assert_eq!(action.tally.throttles, 1, "of a job that goes on");
+        assert_eq!((action.stage, action.counts.done), (ActionStage::Running, 1));
+        assert_eq!((action.counts.dead, action.counts.queued), (1, 1));
+        assert_eq!(action.counts.throttles, 1, "of a job that goes on");
         assert_eq!(store.job_counts().await.expect("counted").throttles, 1);
         assert_eq!(store.dead_letters(0, 9).await.expect("read").len(), 1);
         let outcomes = store.outcomes(&name("act"), 0, 9).await;
@@ -147,10 +147,10 @@ fn a_job_claimed_by_a_dead_process_is_recovered() {
     });
     let mut old = None;
     within(dir.path(), Arc::clone(&time), async |fixture| {
-        let tally = fixture.store.job_counts().await.expect("counted");
-        assert_eq!((tally.in_flight, tally.queued), (1, 2));
+        let counts = fixture.store.job_counts().await.expect("counted");
+        assert_eq!((counts.in_flight, counts.queued), (1, 2));
         let reaped = fixture.store.reap(9, 1).await.expect("reaped");
-        assert_eq!((reaped.returned, reaped.buried), (1, 0));
+        assert_eq!((reaped.returned, reaped.dead_lettered), (1, 0));
         old = Some(claim_one(&fixture.store).await);
     });
     let old = old.expect("claimed");
@@ -159,7 +159,7 @@ fn a_job_claimed_by_a_dead_process_is_recovered() {
         let fenced = settle(&fixture.store, &old, done()).await;
         assert_eq!(fenced, outflow_store::SettleResult::Fenced);
         let reaped = fixture.store.reap(9, 1).await.expect("reaped");
-        assert_eq!((reaped.returned, reaped.buried), (0, 1));
+        assert_eq!((reaped.returned, reaped.dead_lettered), (0, 1));
         assert_eq!(ids(&claim(&fixture.store, 9).await), ["a-1", "a-2"]);
         let dead = fixture.store.dead_letters(0, 9).await.expect("read");
         assert_eq!((dead[0].recoveries, dead[0].history.len()), (2, 2));
@@ -178,7 +178,7 @@ fn a_delay_elapses_while_no_process_runs() {
         let taken = claim_one(&fixture.store).await;
         let end = JobEnd::Retry {
             after: minutes(10),
-            words: "no".to_owned(),
+            message: "no".to_owned(),
             result: None,
         };
         settle(&fixture.store, &taken, end).await;
@@ -468,10 +468,10 @@ fn a_killed_process_loses_no_reported_result() {
 /// Asserts that every reported job is over or can be claimed, and counts once.
 async fn assert_all_there(store: &EmbeddedStore, rounds: BTreeSet<String>, settled: u64) {
     assert_eq!(store.audit().await.expect("counted"), 0);
-    let tally = store.job_counts().await.expect("counted");
+    let counts = store.job_counts().await.expect("counted");
     let reported = 7 * u64::try_from(rounds.len()).expect("a few");
-    assert!(tally.submitted() >= reported, "{tally:?} of {reported}");
-    assert!(tally.done >= settled, "{tally:?} of {settled}");
+    assert!(counts.submitted() >= reported, "{counts:?} of {reported}");
+    assert!(counts.done >= settled, "{counts:?} of {settled}");
     store.reap(999, 3).await.expect("reaped");
     let all: Vec<_> = rounds
         .iter()
@@ -482,7 +482,7 @@ async fn assert_all_there(store: &EmbeddedStore, rounds: BTreeSet<String>, settl
     assert!(again.receipts.iter().all(known), "a name was lost");
     let open = claim(store, 9_999).await;
     let open = u64::try_from(open.len()).expect("a few");
-    assert_eq!(open + tally.done, tally.submitted());
+    assert_eq!(open + counts.done, counts.submitted());
 }
 
 // The file holds the payloads of tenants, with their keys.

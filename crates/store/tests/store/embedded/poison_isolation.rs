@@ -30,10 +30,10 @@ fn post_job(tenant: &str, id: &str) -> NewJob {
     }
 }
 
-fn post_request(most: usize) -> ClaimRequest {
+fn post_request(max: usize) -> ClaimRequest {
     ClaimRequest {
         lane: name("post"),
-        ..claim_request(most)
+        ..claim_request(max)
     }
 }
 
@@ -41,8 +41,8 @@ async fn claim_with(fixture: &EmbeddedFixture, request: ClaimRequest, gate: &mut
     fixture.store.claim(request, gate).await.expect("claimed")
 }
 
-async fn claim_post(fixture: &EmbeddedFixture, most: usize) -> Vec<ClaimedJob> {
-    claim_with(fixture, post_request(most), &mut AllowAll).await.jobs
+async fn claim_post(fixture: &EmbeddedFixture, max: usize) -> Vec<ClaimedJob> {
+    claim_with(fixture, post_request(max), &mut AllowAll).await.jobs
 }
 
 /// Loses jobs of the tenant `a` with their worker twice, which is their bound.
@@ -54,7 +54,7 @@ async fn make_suspects(fixture: &EmbeddedFixture, count: u32) {
         assert_eq!(lost.len(), usize::try_from(count).expect("few"));
         fixture.clock.advance(Duration::from_secs(10));
         let reaped = fixture.store.reap(99, 2).await.expect("reaped");
-        assert_eq!((reaped.returned, reaped.buried), (u64::from(count), 0));
+        assert_eq!((reaped.returned, reaped.dead_lettered), (u64::from(count), 0));
     }
 }
 
@@ -93,7 +93,7 @@ fn only_the_job_that_kills_is_dead_lettered() {
         assert_eq!(claim_with(fixture, request, &mut AllowAll).await.jobs.len(), 1);
         fixture.clock.advance(Duration::from_secs(10));
         let reaped = fixture.store.reap(99, 2).await.expect("reaped");
-        assert_eq!((reaped.returned, reaped.buried), (0, 1));
+        assert_eq!((reaped.returned, reaped.dead_lettered), (0, 1));
         for id in ["a-1", "a-2", "a-3"] {
             let next = claim_one(&fixture.store).await;
             assert_eq!(next.id, name(id));
@@ -165,7 +165,12 @@ fn a_suspect_of_a_parked_or_paused_tenant_does_not_block_the_others() {
         .await;
         submit(&fixture.store, jobs("c", 1)).await;
         let at = outflow_core::Clock::now(&*fixture.clock).saturating_add(Duration::from_mins(1));
-        let parked = claim_with(fixture, claim_request(1), &mut FixedFilter(ClaimDecision::Park(at))).await;
+        let parked = claim_with(
+            fixture,
+            claim_request(1),
+            &mut FixedFilter(ClaimDecision::SkipUntil(at)),
+        )
+        .await;
         assert!(parked.jobs.is_empty());
         let in_flight = claim_post(fixture, 1).await;
         assert_eq!(in_flight.len(), 1, "it is parked");
@@ -190,7 +195,7 @@ fn a_worker_that_survives_an_attempt_clears_its_job() {
         assert_eq!(alone.recoveries, 2);
         let retry = JobEnd::Retry {
             after: Duration::ZERO,
-            words: "no".to_owned(),
+            message: "no".to_owned(),
             result: None,
         };
         settle(&fixture.store, &alone, retry).await;
@@ -199,7 +204,7 @@ fn a_worker_that_survives_an_attempt_clears_its_job() {
         settle(&fixture.store, &alone, done()).await;
         let refused = JobEnd::Throttled {
             after: Duration::ZERO,
-            park: CooldownScope::Tenant,
+            cooldown: CooldownScope::Tenant,
         };
         let alone = claim_one(&fixture.store).await;
         settle(&fixture.store, &alone, refused).await;

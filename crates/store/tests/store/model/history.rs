@@ -123,8 +123,8 @@ pub(crate) async fn apply_events(world: &impl StoreWorld, naive: &mut NaiveStore
                 batch.action = batch.action.filter(|_| *acts);
                 store.submit(batch).await.expect("submitted");
             }
-            HistoryEvent::Claim(most) => {
-                for job in claim(store, usize::from(*most)).await {
+            HistoryEvent::Claim(max) => {
+                for job in claim(store, usize::from(*max)).await {
                     let first = naive.first(job.tenant.as_str());
                     assert_eq!(first, Some(job.id.as_str()), "its tenant's first");
                     assert_eq!(job.payload, job.id.to_string());
@@ -191,14 +191,14 @@ async fn end(world: &impl StoreWorld, naive: &mut NaiveStore, pick: usize) {
         return;
     }
     let job = naive.taken.swap_remove(pick % naive.taken.len());
-    let words = || "no".to_owned();
+    let message = || "no".to_owned();
     let span = world.unit() * 7;
     let (end, state) = match pick % 7 {
         0 | 1 => (done(), JobState::Done),
         2 => (
             JobEnd::Retry {
                 after: span,
-                words: words(),
+                message: message(),
                 result: None,
             },
             match job.retries {
@@ -208,7 +208,7 @@ async fn end(world: &impl StoreWorld, naive: &mut NaiveStore, pick: usize) {
         ),
         3 => (
             JobEnd::Failed {
-                words: words(),
+                message: message(),
                 result: None,
             },
             JobState::Dead,
@@ -216,12 +216,12 @@ async fn end(world: &impl StoreWorld, naive: &mut NaiveStore, pick: usize) {
         4 => (
             JobEnd::Throttled {
                 after: Duration::ZERO,
-                park: CooldownScope::Tenant,
+                cooldown: CooldownScope::Tenant,
             },
             JobState::Waits,
         ),
         5 => (JobEnd::Returned, JobState::Waits),
-        _ => (JobEnd::PutOff(Defer::Fixed(span)), JobState::Delayed(naive.now + 7)),
+        _ => (JobEnd::Deferred(Defer::Fixed(span)), JobState::Delayed(naive.now + 7)),
     };
     settle(world.store(), &job, end).await;
     naive.set(job.id.as_str(), state);
@@ -229,16 +229,16 @@ async fn end(world: &impl StoreWorld, naive: &mut NaiveStore, pick: usize) {
 
 async fn compare(world: &impl StoreWorld, naive: &NaiveStore) {
     let store = world.store();
-    let tally = store.job_counts().await.expect("counted");
+    let counts = store.job_counts().await.expect("counted");
     let waits = |state| matches!(state, JobState::Waits | JobState::Delayed(_));
     let delayed = naive.count(|state| matches!(state, JobState::Delayed(_)));
     let seen = [
-        tally.queued,
-        tally.delayed + tally.non_ready,
-        tally.in_flight,
-        tally.done,
-        tally.dead,
-        tally.cancelled,
+        counts.queued,
+        counts.delayed + counts.non_ready,
+        counts.in_flight,
+        counts.done,
+        counts.dead,
+        counts.cancelled,
     ];
     let expected = [
         naive.count(waits),

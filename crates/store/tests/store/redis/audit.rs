@@ -122,8 +122,8 @@ async fn a_job_cancelled_with_its_tenant_leaves_its_action() {
     let ends = jobs.iter().map(|job| end(job, JobEnd::Returned)).collect();
     assert_eq!(fixture.settle(ends).await, [SettleResult::Cancelled]);
     let report = fixture.store.action(&name("mail")).await.expect("read");
-    let tally = report.expect("known").tally;
-    assert_eq!((tally.in_flight, tally.cancelled), (0, 1));
+    let counts = report.expect("known").counts;
+    assert_eq!((counts.in_flight, counts.cancelled), (0, 1));
     assert_eq!(
         fixture
             .store

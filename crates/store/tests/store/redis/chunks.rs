@@ -49,7 +49,7 @@ async fn a_cancellation_counts_jobs_that_other_machines_ended() {
     let helped = async {
         for _ in 0..20 {
             let request = FinishedQuery {
-                most: 9,
+                max: 9,
                 lease: LONG_LEASE,
                 notifying: &[],
             };
@@ -77,7 +77,7 @@ async fn a_late_notification_does_not_end_a_reopened_action() {
     let (slow, quick) = (connect(&fixture.server).await, connect(&fixture.server).await);
     let ripe = async |store: &RedisStore, lease| {
         let request = FinishedQuery {
-            most: 9,
+            max: 9,
             lease,
             notifying: &[],
         };
@@ -111,7 +111,7 @@ async fn a_large_session_is_recovered_completely() {
         assert!(piece > 0, "none after {returned}");
         returned += piece;
     }
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 9_000);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 9_000);
     fixture.assert_balanced().await;
 }
 
@@ -132,7 +132,7 @@ async fn an_action_is_not_removed_before_its_jobs_have_ended() {
     let tidy = || fixture.store.collect_garbage(outflow_core::WallTime::from_unix_secs(0));
     tidy().await.expect("tidied");
     let known = fixture.store.action(&action).await.expect("asked");
-    assert_eq!(known.expect("known").tally.in_flight, 1);
+    assert_eq!(known.expect("known").counts.in_flight, 1);
     fixture.finish(&jobs).await;
     let due = ["ZADD", "{outflow}:aend", "XX", "1", "act"];
     fixture.server.command(&due).expect("its time has come");
@@ -182,7 +182,7 @@ async fn an_action_that_cannot_be_cleaned_does_not_block_the_end_of_others() {
     let good = jobs.iter().find(|job| job.action == Some(name("good")));
     fixture.settle(vec![done(good.expect("claimed"))]).await;
     let query = outflow_store::FinishedQuery {
-        most: 9,
+        max: 9,
         lease: LONG_LEASE,
         notifying: &[],
     };

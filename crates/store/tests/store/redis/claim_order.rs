@@ -32,8 +32,8 @@ async fn tenants_are_served_by_weight() {
         weigh(&fixture, tenant, weight).await;
     }
     let mut jobs = Vec::new();
-    for most in [7, 10, 13].into_iter().cycle().take(18) {
-        jobs.extend(fixture.claim(most).await.jobs);
+    for max in [7, 10, 13].into_iter().cycle().take(18) {
+        jobs.extend(fixture.claim(max).await.jobs);
         let seen = counts(&jobs);
         let share = |tenant: &str| seen.get(tenant).copied().unwrap_or(0);
         let (a, b, c) = (share("a"), share("b"), share("c"));

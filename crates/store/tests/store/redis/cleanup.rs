@@ -10,7 +10,7 @@ impl RedisFixture {
     async fn refuse(&self, tenant: &str, park: CooldownScope, millis: u64) {
         self.submit(tenant, 1).await;
         let after = Duration::from_millis(millis);
-        let refused = |job| end(job, JobEnd::Throttled { after, park });
+        let refused = |job| end(job, JobEnd::Throttled { after, cooldown: park });
         let jobs = self.claim(1).await.jobs;
         self.settle(jobs.iter().map(refused).collect()).await;
         let scope = ControlScope::Tenant(name(tenant));

@@ -12,20 +12,20 @@ const KEYS: [&str; 17] = [
 ];
 
 fn every_end(job: &ClaimedJob, nth: usize) -> Settlement {
-    let words = || "503".to_owned();
+    let message = || "503".to_owned();
     let of = match nth % 6 {
-        0 => JobEnd::PutOff(Defer::Fixed(Duration::from_millis(1))),
+        0 => JobEnd::Deferred(Defer::Fixed(Duration::from_millis(1))),
         1 => JobEnd::Retry {
             after: Duration::from_millis(1),
-            words: words(),
+            message: message(),
             result: None,
         },
         2 => JobEnd::Throttled {
             after: Duration::from_millis(1),
-            park: CooldownScope::Tenant,
+            cooldown: CooldownScope::Tenant,
         },
         3 => JobEnd::Failed {
-            words: words(),
+            message: message(),
             result: None,
         },
         4 => JobEnd::Returned,
@@ -102,15 +102,15 @@ async fn run_with_foreign_key(key: &str) {
     }
     remove();
     fixture.assert_balanced().await;
-    let tally = fixture.store.job_counts().await.expect("counted");
-    assert_eq!(tally.submitted() % 12, 0, "{key}: {tally:?}");
+    let counts = fixture.store.job_counts().await.expect("counted");
+    assert_eq!(counts.submitted() % 12, 0, "{key}: {counts:?}");
 }
 
 async fn claim_all(fixture: &RedisFixture) -> Result<ClaimBatch, outflow_store::StoreError> {
     let request = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
-        most: 9,
+        max: 9,
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan: None,

@@ -26,7 +26,7 @@ async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
     let request = ClaimRequest {
         lane: lane(number),
         session: name("worker"),
-        most: 9,
+        max: 9,
         lease: Duration::from_mins(5),
         recoveries: 2,
         plan: None,
@@ -57,7 +57,7 @@ async fn a_tenant_resumes_in_every_lane() {
         assert!(claimed(&fixture.store, number).await.is_empty(), "{number}");
     }
     let report = fixture.store.tenant(&name("a")).await.expect("asked");
-    assert_eq!(report.expect("known").tally.queued, 1_100);
+    assert_eq!(report.expect("known").counts.queued, 1_100);
     for action in ["most", "last"] {
         let report = fixture.store.action(&name(action)).await.expect("asked");
         assert_eq!(report.expect("known").held, 1, "{action}");

@@ -23,9 +23,9 @@ async fn a_job_is_claimed_once_and_ends_once() {
     fixture.finish(&first).await;
     let again = fixture.settle(first.iter().map(done).collect()).await;
     assert_eq!(again, [SettleResult::Fenced, SettleResult::Fenced]);
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.queued, tally.in_flight, tally.done), (0, 1, 2));
-    assert_eq!(tally.busy, Duration::from_millis(6));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.queued, counts.in_flight, counts.done), (0, 1, 2));
+    assert_eq!(counts.busy, Duration::from_millis(6));
     fixture.assert_balanced().await;
 }
 
@@ -41,7 +41,7 @@ async fn a_batch_of_any_size_is_one_step() {
         seen += jobs.len();
         fixture.finish(&jobs).await;
     }
-    assert_eq!(fixture.store.job_counts().await.expect("tally").done, 2_500);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").done, 2_500);
     fixture.assert_balanced().await;
 }
 
@@ -104,14 +104,14 @@ async fn returned_jobs_go_before_later_ones() {
             &jobs[1],
             JobEnd::Throttled {
                 after: Duration::ZERO,
-                park: CooldownScope::Tenant,
+                cooldown: CooldownScope::Tenant,
             },
         ),
         end(
             &jobs[0],
             JobEnd::Retry {
                 after: Duration::from_millis(20),
-                words: "503".to_owned(),
+                message: "503".to_owned(),
                 result: None,
             },
         ),
@@ -153,11 +153,11 @@ async fn a_job_that_fails_too_often_is_dead_lettered_with_its_history() {
         .submit(SubmitBatch::from_jobs(vec![once]))
         .await
         .expect("submitted");
-    for expected in [SettleResult::Waits, SettleResult::Buried] {
+    for expected in [SettleResult::Waits, SettleResult::DeadLettered] {
         let jobs = fixture.claim(1).await.jobs;
         let failed = JobEnd::Retry {
             after: Duration::ZERO,
-            words: "500".to_owned(),
+            message: "500".to_owned(),
             result: None,
         };
         assert_eq!(fixture.settle(vec![end(&jobs[0], failed)]).await, [expected]);
@@ -165,8 +165,8 @@ async fn a_job_that_fails_too_often_is_dead_lettered_with_its_history() {
     let letters = fixture.store.dead_letters(0, 10).await.expect("dead");
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].attempts, letters[0].history.len()), (2, 2));
-    assert_eq!(letters[0].history[1].words, "500");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").dead, 1);
+    assert_eq!(letters[0].history[1].message, "500");
+    assert_eq!(fixture.store.job_counts().await.expect("counts").dead, 1);
     fixture.assert_balanced().await;
 
     assert_eq!(
@@ -180,16 +180,16 @@ async fn a_job_that_fails_too_often_is_dead_lettered_with_its_history() {
     let jobs = fixture.claim(1).await.jobs;
     assert_eq!((jobs[0].attempt, jobs[0].retries), (1, 0));
     let failed = JobEnd::Failed {
-        words: "404".to_owned(),
+        message: "404".to_owned(),
         result: None,
     };
     assert_eq!(
         fixture.settle(vec![end(&jobs[0], failed)]).await,
-        [SettleResult::Buried]
+        [SettleResult::DeadLettered]
     );
     assert_eq!(fixture.store.purge(&DeadLetterFilter::All).await.expect("purged"), 1);
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.dead, tally.failed, tally.submitted()), (0, 1, 1));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.dead, counts.failed, counts.submitted()), (0, 1, 1));
     fixture.assert_balanced().await;
 }
 
@@ -200,7 +200,7 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
     let claim_request = |session: &str, lease| ClaimRequest {
         lane: name("api"),
         session: name(session),
-        most: 2,
+        max: 2,
         lease,
         recoveries: 2,
         plan: None,
@@ -253,11 +253,11 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
 async fn a_job_whose_worker_dies_too_often_is_dead_lettered() {
     let fixture = RedisFixture::new().await;
     fixture.submit("a", 1).await;
-    for (round, buried) in [(1, 0), (2, 0), (3, 1)] {
+    for (round, dead_lettered) in [(1, 0), (2, 0), (3, 1)] {
         let request = ClaimRequest {
             lane: name("api"),
             session: name(&format!("s{round}")),
-            most: 1,
+            max: 1,
             lease: Duration::from_millis(1),
             recoveries: 2,
             plan: None,
@@ -274,8 +274,8 @@ async fn a_job_whose_worker_dies_too_often_is_dead_lettered() {
         );
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert_eq!(
-            fixture.store.reap(10, 2).await.expect("reaped").buried,
-            buried,
+            fixture.store.reap(10, 2).await.expect("reaped").dead_lettered,
+            dead_lettered,
             "{round}"
         );
     }
@@ -315,8 +315,8 @@ async fn a_start_time_and_a_deadline_are_respected() {
         ["a-0", "a-3"],
         "in order of submission"
     );
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.cancelled, tally.delayed, tally.queued), (1, 0, 0));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.cancelled, counts.delayed, counts.queued), (1, 0, 0));
     fixture.assert_balanced().await;
 }
 
@@ -360,7 +360,7 @@ async fn a_closed_action_ends_with_its_jobs() {
         end(
             &jobs[1],
             JobEnd::Failed {
-                words: "404".to_owned(),
+                message: "404".to_owned(),
                 result: Some(StoredResult { status: 404, ..kept }),
             },
         ),
@@ -376,7 +376,7 @@ async fn a_closed_action_ends_with_its_jobs() {
     fixture.settle(ends).await;
     assert_eq!(stage().await, ActionStage::Aggregating);
     let ripe = fixture.store.take_finished(FinishedQuery::peek(9)).await.expect("ripe");
-    assert_eq!((ripe.len(), ripe[0].tally.done, ripe[0].tally.dead), (1, 1, 1));
+    assert_eq!((ripe.len(), ripe[0].counts.done, ripe[0].counts.dead), (1, 1, 1));
     let outcomes = fixture.store.outcomes(&name("mail"), 0, 10).await.expect("outcomes");
     assert_eq!(
         outcomes.iter().map(|outcome| outcome.ended).collect::<Vec<_>>(),
@@ -440,7 +440,7 @@ async fn a_cancelled_action_ends_waiting_jobs_and_counts_jobs_in_flight() {
         .expect("asked")
         .expect("known");
     assert_eq!(
-        (report.stage, report.tally.cancelled, report.tally.open()),
+        (report.stage, report.counts.cancelled, report.counts.open()),
         (ActionStage::Cancelled, 2_999, 0)
     );
     let outcomes = fixture
@@ -475,7 +475,7 @@ async fn an_action_name_is_cleaned_before_its_reuse() {
     let reopened = fixture.store.submit(batch()).await.expect("submitted");
     assert!(matches!(reopened.receipts[0], SubmitReceipt::Accepted { .. }));
     let report = fixture.store.action(&name("mail")).await.expect("asked");
-    assert_eq!(report.expect("known").tally.submitted(), 1);
+    assert_eq!(report.expect("known").counts.submitted(), 1);
     fixture.assert_balanced().await;
 }
 
@@ -500,7 +500,7 @@ async fn a_paused_action_or_tenant_is_skipped_until_resumed() {
         .await
         .expect("asked")
         .expect("known");
-    assert!(report.paused && report.tally.queued == 2);
+    assert!(report.paused && report.counts.queued == 2);
     fixture.assert_balanced().await;
     fixture
         .store

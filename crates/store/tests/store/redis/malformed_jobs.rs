@@ -22,7 +22,7 @@ async fn a_foreign_entry_does_not_block_delayed_jobs() {
     let jobs = fixture.claim(1).await.jobs;
     let retry = JobEnd::Retry {
         after: Duration::ZERO,
-        words: "again".to_owned(),
+        message: "again".to_owned(),
         result: None,
     };
     fixture.settle(vec![end(&jobs[0], retry)]).await;
@@ -39,7 +39,7 @@ async fn a_foreign_entry_does_not_block_the_jobs_of_a_dead_session() {
     let request = ClaimRequest {
         lane: name("api"),
         session: name("lost"),
-        most: 2,
+        max: 2,
         lease: Duration::from_millis(1),
         recoveries: 2,
         plan: None,
@@ -48,7 +48,7 @@ async fn a_foreign_entry_does_not_block_the_jobs_of_a_dead_session() {
     put(&fixture, &["HSET", "{outflow}:s:lost", "7", "mine"]);
     tokio::time::sleep(Duration::from_millis(5)).await;
     let reaped = fixture.store.reap(100, 3).await.expect("reaped");
-    assert_eq!((reaped.returned, reaped.buried), (2, 0));
+    assert_eq!((reaped.returned, reaped.dead_lettered), (2, 0));
     assert!(set_aside(&fixture).contains("mine"));
     fixture.assert_balanced().await;
     assert_eq!(fixture.claim(9).await.jobs.len(), 2);
@@ -60,7 +60,7 @@ async fn a_foreign_dead_letter_does_not_block_the_requeue_of_others() {
     fixture.submit("a", 1).await;
     let jobs = fixture.claim(1).await.jobs;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     fixture.settle(vec![end(&jobs[0], failed)]).await;
@@ -101,7 +101,7 @@ async fn a_deleted_list_is_reported_once_and_others_continue() {
         let request = ClaimRequest {
             lane: name("api"),
             session: name("worker"),
-            most: 9,
+            max: 9,
             lease: Duration::from_secs(30),
             recoveries: 2,
             plan: None,
@@ -157,8 +157,8 @@ async fn a_damaged_record_blocks_no_other_job() {
         let over = ["ZADD", "{outflow}:sessions", "1", "worker"];
         put(&fixture, &over);
         fixture.store.reap(100, 3).await.expect("reaped");
-        let tally = fixture.store.job_counts().await.expect("tally");
-        assert_eq!((tally.queued, tally.in_flight), (0, 0), "{damaged:?}");
+        let counts = fixture.store.job_counts().await.expect("counts");
+        assert_eq!((counts.queued, counts.in_flight), (0, 0), "{damaged:?}");
         fixture.assert_balanced().await;
     }
 }
@@ -176,7 +176,7 @@ async fn a_deleted_set_is_reported_once_and_others_continue() {
     let request = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
-        most: 9,
+        max: 9,
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan: None,
@@ -202,7 +202,7 @@ async fn a_dead_letter_is_requeued_despite_a_foreign_outcome_list() {
     fixture.store.submit(batch).await.expect("submitted");
     let jobs = fixture.claim(1).await.jobs;
     let failed = JobEnd::Failed {
-        words: "no".to_owned(),
+        message: "no".to_owned(),
         result: None,
     };
     fixture.settle(vec![end(&jobs[0], failed)]).await;

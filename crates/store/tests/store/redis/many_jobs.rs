@@ -24,12 +24,12 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
         .into_iter()
         .filter(|job| job.tenant == name("a"))
         .collect();
-    let formula = JobEnd::PutOff(Defer::Formula {
+    let formula = JobEnd::Deferred(Defer::Formula {
         rule: CongestionRule::default(),
         global: 4,
     });
     let ends = jobs.iter().map(|job| end(job, formula.clone())).collect();
-    let put_off = |secs, non_ready| SettleResult::PutOff {
+    let put_off = |secs, non_ready| SettleResult::Deferred {
         backoff: Duration::from_secs(secs),
         non_ready,
         speed: 2,
@@ -39,7 +39,7 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
         [put_off(1, 1), put_off(2, 2), put_off(2, 3)]
     );
     let report = fixture.store.tenant(&name("a")).await.expect("asked").expect("known");
-    assert_eq!((report.tally.non_ready, report.tally.queued, report.speed), (3, 3, 2));
+    assert_eq!((report.counts.non_ready, report.counts.queued, report.speed), (3, 3, 2));
     assert_eq!(report.last_backoff, Duration::from_secs(2));
     assert!(
         fixture
@@ -65,7 +65,7 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
     assert_eq!(payloads(&again), ["a-0", "a-1"]);
     assert_eq!((again[0].throttles, again[0].attempt), (1, 2));
     fixture.finish(&again).await;
-    assert_eq!(fixture.store.job_counts().await.expect("tally").throttles, 3);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").throttles, 3);
     assert_eq!(
         fixture.store.release_deferred(&name("a"), 9).await.expect("released"),
         0
@@ -90,7 +90,7 @@ async fn a_cancelled_tenant_loses_waiting_and_restarting_jobs() {
     let jobs = fixture.claim(4).await.jobs;
     let retry = JobEnd::Retry {
         after: Duration::from_mins(1),
-        words: "503".to_owned(),
+        message: "503".to_owned(),
         result: None,
     };
     let a: Vec<_> = jobs.iter().filter(|job| job.tenant == name("a")).collect();
@@ -110,7 +110,7 @@ async fn a_cancelled_tenant_loses_waiting_and_restarting_jobs() {
     assert_eq!(fixture.settle(returned).await, [SettleResult::Cancelled]);
     fixture.submit("a", 1).await;
     assert_eq!(fixture.claim(4).await.jobs.len(), 1, "what comes later is not meant");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").cancelled, 5);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").cancelled, 5);
     fixture.assert_balanced().await;
 }
 
@@ -150,7 +150,7 @@ async fn an_action_past_its_timeout_fails_until_notified() {
             (ripe.len(), ripe[0].stage, &ripe[0].spec),
             (1, ActionStage::Failed, &spec)
         );
-        assert_eq!(ripe[0].tally.cancelled, 2);
+        assert_eq!(ripe[0].counts.cancelled, 2);
     }
     fixture.store.mark_notified(&name("mail")).await.expect("notified");
     assert!(
@@ -191,7 +191,7 @@ async fn no_two_names_share_a_key() {
         let request = ClaimRequest {
             lane: name(lane),
             session: name("s:1"),
-            most: 9,
+            max: 9,
             lease: Duration::from_secs(9),
             recoveries: 2,
             plan: None,
@@ -251,7 +251,7 @@ async fn keys_after(fixture: &RedisFixture, round: usize, tenants: usize) -> Str
             break;
         }
         let failed = JobEnd::Failed {
-            words: "x".to_owned(),
+            message: "x".to_owned(),
             result: None,
         };
         let (some, others) = jobs.split_at(jobs.len() / 5);

@@ -63,8 +63,8 @@ async fn an_expired_costly_job_uses_no_quota() {
     let claims = claim(&fixture.store, "one", 10, Some(plan((10, 1_000), 900))).await;
     assert_eq!((claims.jobs.len(), claims.expired), (3, 2));
     fixture.assert_balanced().await;
-    let tally = fixture.store.job_counts().await.expect("read");
-    assert_eq!((tally.queued, tally.in_flight), (0, 3), "{tally:?}");
+    let counts = fixture.store.job_counts().await.expect("read");
+    assert_eq!((counts.queued, counts.in_flight), (0, 3), "{counts:?}");
     let ends = claims.jobs.iter().map(done).collect();
     let settled = fixture.store.settle(&name("one"), ends).await.expect("settled");
     assert_eq!(settled, vec![SettleResult::Done; 3]);
@@ -166,7 +166,7 @@ async fn an_action_may_have_the_name_of_its_lane() {
     fixture.store.submit(batch).await.expect("submitted");
     let jobs = fixture.claim(1).await.jobs;
     let failed = JobEnd::Failed {
-        words: "404".to_owned(),
+        message: "404".to_owned(),
         result: None,
     };
     fixture.settle(vec![end(&jobs[0], failed)]).await;

@@ -41,7 +41,7 @@ async fn drain(store: &RedisStore, session: &str, plan: &SharedLimits) -> Vec<(S
 
 async fn drain_lane(store: &RedisStore, (session, lane): (&str, &str), plan: &SharedLimits) -> Vec<(Start, Name)> {
     let mut starts = Vec::new();
-    while store.job_counts().await.expect("tally").queued > 0 {
+    while store.job_counts().await.expect("counts").queued > 0 {
         let claims = claim_of(lane, store, session, (7, Some(plan.clone()))).await;
         for job in &claims.jobs {
             let at = claims.decided.expect("the server's time") + job.starts_in;
@@ -96,13 +96,13 @@ async fn each_tenant_keeps_to_its_own_rate() {
     let own = fixture.store.set_rule(&name("b"), rule(50)).await;
     own.expect("ruled");
     let starts = drain(&fixture.store, "one", &plan(&[])).await;
-    for (tenant, most) in [("a", 25), ("b", 50)] {
+    for (tenant, max) in [("a", 25), ("b", 50)] {
         let of = |(start, whose): &(Start, Name)| (*whose == name(tenant)).then_some(*start);
         let mut own: Vec<Start> = starts.iter().filter_map(of).collect();
         assert_eq!(own.len(), 30);
-        assert!(most_in_window(&mut own, 250_000) <= most, "{tenant}");
+        assert!(most_in_window(&mut own, 250_000) <= max, "{tenant}");
         let took = own[29].0 - own[0].0;
-        let ideal = 29 * 275_000 / most;
+        let ideal = 29 * 275_000 / max;
         assert!(took <= ideal + ideal / 5, "{tenant}: {took} of {ideal}");
     }
 }
@@ -124,7 +124,7 @@ async fn a_start_under_the_tenants_own_limit_is_known_ahead() {
         ..plan(&[(100, 200)])
     };
     let mut ahead = Vec::new();
-    while fixture.store.job_counts().await.expect("tally").queued > 0 {
+    while fixture.store.job_counts().await.expect("counts").queued > 0 {
         let claims = claim(&fixture.store, "one", 50, Some(plan.clone())).await;
         ahead.extend(claims.jobs.iter().map(|job| job.starts_in));
         tokio::time::sleep(claims.next.unwrap_or_default()).await;
@@ -352,7 +352,7 @@ async fn a_throttled_lane_waits_and_a_throttled_tenant_lets_others_go() {
     let jobs = fixture.claim(2).await.jobs;
     let wait = |park| outflow_store::JobEnd::Throttled {
         after: Duration::from_millis(60),
-        park,
+        cooldown: park,
     };
     let (a, b) = (&jobs[0], &jobs[1]);
     fixture

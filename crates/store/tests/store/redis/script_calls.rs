@@ -60,7 +60,7 @@ async fn the_general_and_the_fast_path_agree() {
     assert_eq!(orders[0], orders[1]);
     let both = [&short, &long].map(|fixture| fixture.store.job_counts());
     let [short, long] = both;
-    assert_eq!(short.await.expect("tally"), long.await.expect("tally"));
+    assert_eq!(short.await.expect("counts"), long.await.expect("counts"));
 }
 
 // Tenants come, leave while others wait and return before and after their debts are forgotten; two
@@ -108,7 +108,7 @@ async fn a_returning_tenant_gets_one_place_on_both_paths() {
         let [short, long] = [&short, &long].map(|fixture| fixture.store.tenant(&tenant));
         let (short, long) = (short.await.expect("asked"), long.await.expect("asked"));
         let (short, long) = (short.expect("known"), long.expect("known"));
-        assert_eq!(short.tally, long.tally, "{tenant}");
+        assert_eq!(short.counts, long.counts, "{tenant}");
     }
     let active = [&short, &long].map(|fixture| fixture.store.active_tenants());
     for active in active {
@@ -134,7 +134,7 @@ async fn a_user_without_functions_uses_scripts() {
     ends[2].end = JobEnd::Returned;
     store.settle(&name("worker"), ends).await.expect("settled");
     assert_eq!(drain_tenants(&store).await.len(), 26);
-    assert_eq!(store.job_counts().await.expect("tally").done, 30);
+    assert_eq!(store.job_counts().await.expect("counts").done, 30);
     assert_eq!(store.audit().await.expect("counted"), 0);
     assert_eq!(calls(&fixture.server, "fcall"), 0);
     assert!(calls(&fixture.server, "evalsha") > 5);
@@ -229,5 +229,5 @@ async fn the_largest_batches_succeed() {
         let taken = |receipt: &&SubmitReceipt| matches!(receipt, SubmitReceipt::Accepted { .. });
         assert_eq!(receipts.iter().filter(taken).count(), 9_000);
     }
-    assert_eq!(store.job_counts().await.expect("tally").queued, 18_000);
+    assert_eq!(store.job_counts().await.expect("counts").queued, 18_000);
 }

@@ -33,8 +33,8 @@ async fn acknowledged_jobs_survive_a_kill() {
     if let Err(error) = first {
         assert!(error.is_passing(), "{error}");
     }
-    let tally = fixture.store.job_counts().await.expect("reconnected");
-    assert_eq!((tally.queued, tally.in_flight, tally.done), (60, 20, 20));
+    let counts = fixture.store.job_counts().await.expect("reconnected");
+    assert_eq!((counts.queued, counts.in_flight, counts.done), (60, 20, 20));
     fixture.finish(&jobs[20..]).await;
     assert_eq!(fixture.claim(100).await.jobs.len(), 60);
     fixture.assert_balanced().await;
@@ -101,7 +101,7 @@ async fn a_frozen_server_leaves_doubt_and_no_second_job() {
         assert!(tries < 20, "not found again");
     }
     assert_eq!(
-        store.job_counts().await.expect("tally").queued,
+        store.job_counts().await.expect("counts").queued,
         2,
         "one job of that name"
     );
@@ -173,7 +173,7 @@ async fn a_caller_can_reinitialize_at_once() {
     fixture.server.command(&["FLUSHALL"]).expect("flushed");
     fixture.store.job_counts().await.expect_err("lost");
     fixture.store.reinitialize().await.expect("reinitialized");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 0);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 0);
     fixture.submit("a", 5).await;
     assert_closed_for_a_window(&fixture.store).await;
 }
@@ -192,9 +192,9 @@ async fn a_claim_of_a_lost_queue_is_fenced_in_the_new_one() {
     let ends = vec![done(&before[0])];
     let settled = fixture.store.settle(&name("worker"), ends).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);
-    assert_eq!(fixture.store.job_counts().await.expect("tally").in_flight, 1);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").in_flight, 1);
     fixture.finish(&after).await;
-    assert_eq!(fixture.store.job_counts().await.expect("tally").done, 1);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").done, 1);
     fixture.assert_balanced().await;
 }
 
@@ -225,7 +225,7 @@ async fn an_older_process_closes_the_limits_for_newer_ones_after_a_loss() {
         .expect("submitted");
     fixture.store.job_counts().await.expect_err("lost");
     fixture.store.reinitialize().await.expect("joined");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 2);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 2);
     assert_closed_for_a_window(&newcomer).await;
 }
 
@@ -284,7 +284,7 @@ async fn a_full_server_accepts_no_partial_batch_and_hands_out_its_jobs() {
         assert!(taken < 100_000, "never full");
     };
     assert!(error.is_full() && error.is_passing(), "{error}");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, taken);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, taken);
     fixture.assert_balanced().await;
     let mut done = 0;
     while done < taken {
@@ -333,7 +333,7 @@ async fn a_foreign_key_is_named_and_nothing_is_changed() {
         "{error}"
     );
     fixture.assert_balanced().await;
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 2);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 2);
 
     fixture
         .server
@@ -342,7 +342,7 @@ async fn a_foreign_key_is_named_and_nothing_is_changed() {
     let request = ClaimRequest {
         lane: name("api"),
         session: name("worker"),
-        most: 5,
+        max: 5,
         lease: Duration::from_secs(5),
         recoveries: 2,
         plan: None,

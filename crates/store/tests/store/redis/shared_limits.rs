@@ -21,8 +21,8 @@ fn plan(units: u64, millis: u64) -> SharedLimits {
     }
 }
 
-async fn claimed(fixture: &RedisFixture, most: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
-    claim(&fixture.store, "one", most, Some(plan.clone())).await.jobs
+async fn claimed(fixture: &RedisFixture, max: usize, plan: &SharedLimits) -> Vec<ClaimedJob> {
+    claim(&fixture.store, "one", max, Some(plan.clone())).await.jobs
 }
 
 // Ten calls in ten seconds at any cost: twenty jobs that cost four and none.
@@ -176,7 +176,7 @@ async fn costs_are_known_for_jobs_returned_to_an_empty_lane() {
     fixture.store.submit(jobs).await.expect("submitted");
     let jobs = claim(&fixture.store, "worker", 4, None).await.jobs;
     let failed = JobEnd::Failed {
-        words: "404".to_owned(),
+        message: "404".to_owned(),
         result: None,
     };
     let ends = jobs.iter().map(|job| end(job, failed.clone()));

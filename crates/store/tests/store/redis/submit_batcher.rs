@@ -52,7 +52,7 @@ async fn a_failure_is_reported_to_its_own_submitter_only() {
             Err(error) => assert!(*tenant == "b" && error.is_damaged(), "{tenant}: {error}"),
         }
     }
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 5);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 5);
     fixture.server.command(&["DEL", list]).expect("deleted");
     fixture.assert_balanced().await;
 }

@@ -26,7 +26,7 @@ async fn missing_permissions_are_reported_without_the_password() {
     let worker = user("worker", &["~{outflow}:*", "&{outflow}:*", "+@all", "-@admin", "+info"]);
     let store = RedisStore::connect(worker).await.expect("all that it needs");
     submit(&store, "a", 3).await.expect("submitted");
-    assert_eq!(store.job_counts().await.expect("tally").queued, 3);
+    assert_eq!(store.job_counts().await.expect("counts").queued, 3);
 }
 
 // Without the channel no connection is accepted, since no waiter would be woken; revoked later,

@@ -196,7 +196,7 @@ async fn without_confirmation_a_failover_loses_unreplicated_jobs() {
             "{warning}"
         );
         assert_eq!(fixture.store.take_warning(), None, "it is reported once");
-        let kept = fixture.store.job_counts().await.expect("tally").queued;
+        let kept = fixture.store.job_counts().await.expect("counts").queued;
         let lost = answered + 10 - kept;
         // 100 without confirmation, none with it.
         assert_eq!((answered, lost), if wait.is_none() { (100, 100) } else { (0, 0) });
@@ -240,15 +240,15 @@ async fn a_primary_without_its_replicas_accepts_nothing() {
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
     let error = claim(&fixture.store, "s", 1).await.expect_err("refused");
     assert!(error.is_passing() && !error.is_doubtful(), "{error}");
-    let tally = fixture.store.job_counts().await.expect("it can be read");
-    assert_eq!((tally.queued, tally.in_flight), (acked, 1));
+    let counts = fixture.store.job_counts().await.expect("it can be read");
+    assert_eq!((counts.queued, counts.in_flight), (acked, 1));
     fixture.assert_balanced().await;
     way.set_conditions(NetConditions::Clear).await;
     way.reset_all();
     let again = async { while submit("after".to_owned()).await.is_err() {} };
     timeout(RECOVERY_TIME, again).await.expect("back");
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.queued, tally.in_flight), (acked + 1, 1));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.queued, counts.in_flight), (acked + 1, 1));
     fixture.assert_balanced().await;
 }
 
@@ -293,7 +293,7 @@ async fn starts(fixture: &ProxyFixture, many: usize) -> Vec<Duration> {
         let request = ClaimRequest {
             lane: name("api"),
             session: name("s"),
-            most: 1,
+            max: 1,
             lease: LEASE,
             recoveries: 2,
             plan: Some(SharedLimits {

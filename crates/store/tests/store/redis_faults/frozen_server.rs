@@ -20,7 +20,7 @@ async fn freeze_server(span: Duration) {
     let request = ClaimRequest {
         lane: name("api"),
         session: name("s"),
-        most: 5,
+        max: 5,
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,
@@ -59,8 +59,8 @@ async fn freeze_server(span: Duration) {
     // A call whose reply was lost may have settled them.
     let once = |one: &SettleResult| matches!(one, SettleResult::Done | SettleResult::Fenced);
     assert!(settled.iter().all(once), "{settled:?}");
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.done, tally.in_flight, tally.queued), (5, 0, 15));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.done, counts.in_flight, counts.queued), (5, 0, 15));
     fixture.assert_balanced().await;
     assert_eq!(fixture.work_off("t").await.len(), 15);
     fixture.assert_balanced().await;

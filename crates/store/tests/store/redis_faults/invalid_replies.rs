@@ -102,7 +102,7 @@ async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
         }
     }
     // Each call was applied once.
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 6);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 6);
     assert_eq!(claim(&fixture.store, "s", 9).await.expect("claimed").len(), 6);
     fixture.assert_balanced().await;
 }

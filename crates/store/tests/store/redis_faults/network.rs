@@ -44,8 +44,8 @@ async fn a_claim_with_a_lost_reply_returns_after_its_lease() {
         let error = claim(&fixture.store, "lost", 20).await.expect_err("cut");
         assert!(error.is_doubtful(), "{error}");
         fixture.wait_until_received().await;
-        let tally = fixture.store.job_counts().await.expect("tally");
-        assert_eq!((tally.in_flight, tally.queued), (20, 0), "after {bytes}");
+        let counts = fixture.store.job_counts().await.expect("counts");
+        assert_eq!((counts.in_flight, counts.queued), (20, 0), "after {bytes}");
         let begun = Instant::now();
         while fixture.store.reap(100, 3).await.expect("reaped").returned == 0 {
             assert!(begun.elapsed() < LEASE * 2, "they never came back");
@@ -72,7 +72,7 @@ async fn a_settlement_with_a_lost_reply_counts_once() {
         let again = settle(&fixture.store, "s", &jobs).await.expect("settled");
         assert!(again.iter().all(|one| *one == SettleResult::Fenced), "{again:?}");
         assert_eq!(
-            fixture.store.job_counts().await.expect("tally").done,
+            fixture.store.job_counts().await.expect("counts").done,
             21,
             "after {bytes}"
         );
@@ -88,7 +88,7 @@ async fn a_submission_with_a_lost_reply_is_accepted_once() {
     assert!(fixture.submit("a", 20).await.expect_err("cut").is_doubtful());
     fixture.wait_until_received().await;
     fixture.submit("a", 20).await.expect("submitted");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 20);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 20);
     fixture.assert_balanced().await;
 }
 
@@ -137,7 +137,7 @@ async fn a_silently_dead_connection_is_noticed() {
         // Delayed data that arrives at last is known by its names.
         sleep(Duration::from_millis(50)).await;
         assert_eq!(
-            fixture.store.job_counts().await.expect("tally").queued,
+            fixture.store.job_counts().await.expect("counts").queued,
             20,
             "{weather:?}"
         );
@@ -182,8 +182,8 @@ async fn a_hundred_connection_resets_lose_nothing() {
             done += settle(&fixture.store, "s", &jobs).await.expect("settled").len();
         }
     }
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!(tally.submitted(), acked);
-    assert_eq!(tally.done, u64::try_from(done).expect("few"));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!(counts.submitted(), acked);
+    assert_eq!(counts.done, u64::try_from(done).expect("few"));
     fixture.assert_balanced().await;
 }

@@ -16,7 +16,7 @@ async fn claim_with_long_lease(fixture: &ProxyFixture, most: usize) -> Vec<Claim
     let request = ClaimRequest {
         lane: name("api"),
         session: name("s"),
-        most,
+        max: most,
         lease: Duration::from_mins(1),
         recoveries: 2,
         plan: None,

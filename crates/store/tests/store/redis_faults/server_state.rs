@@ -36,9 +36,9 @@ async fn repeated_kills_lose_no_acknowledged_job() {
         fixture.server.restart().expect("restarted");
         fixture.wait_until_back().await;
     }
-    let tally = fixture.store.job_counts().await.expect("tally");
+    let counts = fixture.store.job_counts().await.expect("counts");
     assert_eq!((acked, done), (600, 140));
-    assert_eq!((tally.queued, tally.done), (460, 140));
+    assert_eq!((counts.queued, counts.done), (460, 140));
     fixture.assert_balanced().await;
 }
 
@@ -69,7 +69,7 @@ async fn calls_wait_for_a_loading_server() {
     });
     assert!(refused > 0, "it was there all the time");
     fixture.wait_until_back().await;
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, 300);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, 300);
     fixture.assert_balanced().await;
 }
 
@@ -104,8 +104,8 @@ async fn calls_wait_for_a_busy_server() {
     });
     assert!(refused > 0, "it was never busy");
     fixture.wait_until_back().await;
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.done + tally.in_flight, tally.queued), (10, 10));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.done + counts.in_flight, counts.queued), (10, 10));
     fixture.assert_balanced().await;
 }
 
@@ -127,8 +127,8 @@ async fn calls_are_repeated_while_clients_are_paused() {
         while fixture.submit("b", 5).await.is_err() {}
     };
     timeout(RECOVERY_TIME, again).await.expect("back");
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.done, tally.queued), (10, 5));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.done, counts.queued), (10, 5));
     fixture.assert_balanced().await;
 }
 
@@ -159,13 +159,13 @@ async fn a_full_disk_refuses_and_loses_nothing() {
         }
     };
     timeout(RECOVERY_TIME, again).await.expect("back");
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, acked + 10);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, acked + 10);
     fixture.assert_balanced().await;
     // All of it reaches the disk within a second, and outlives the server.
     sleep(Duration::from_millis(1_100)).await;
     fixture.server.restart().expect("restarted");
     fixture.wait_until_back().await;
-    assert_eq!(fixture.store.job_counts().await.expect("tally").queued, acked + 10);
+    assert_eq!(fixture.store.job_counts().await.expect("counts").queued, acked + 10);
     fixture.assert_balanced().await;
 }
 

@@ -24,6 +24,6 @@ async fn a_settlement_of_a_forgotten_claim_ends_no_other_job() {
     let done = settle(&fixture.store, "s", &given).await.expect("settled");
     assert!(done.iter().all(|one| *one == SettleResult::Done), "{done:?}");
     fixture.assert_balanced().await;
-    let tally = fixture.store.job_counts().await.expect("tally");
-    assert_eq!((tally.done, tally.queued, tally.in_flight), (10, 10, 1));
+    let counts = fixture.store.job_counts().await.expect("counts");
+    assert_eq!((counts.done, counts.queued, counts.in_flight), (10, 10, 1));
 }

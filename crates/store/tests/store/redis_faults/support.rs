@@ -85,7 +85,7 @@ pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> Sto
     let request = ClaimRequest {
         lane: name("api"),
         session: name(session),
-        most,
+        max: most,
         lease: LEASE,
         recoveries: 2,
         plan: None,

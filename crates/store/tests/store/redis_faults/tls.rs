@@ -59,8 +59,8 @@ async fn a_store_works_over_tls() {
     proxy.reset_all();
     let back = async { while store.job_counts().await.is_err() {} };
     timeout(RECOVERY_TIME, back).await.expect("back");
-    let tally = store.job_counts().await.expect("tally");
-    assert_eq!((tally.queued, tally.done), (7, 4));
+    let counts = store.job_counts().await.expect("counts");
+    assert_eq!((counts.queued, counts.done), (7, 4));
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 

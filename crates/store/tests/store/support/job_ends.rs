@@ -7,18 +7,18 @@ use outflow_store::{Defer, JobEnd};
 /// Returns the ends delayed, dead, deferred, and queued again.
 pub(crate) fn different_ends() -> [JobEnd; 4] {
     let hour = Duration::from_hours(1);
-    let words = || "no".to_owned();
+    let message = || "no".to_owned();
     [
         JobEnd::Retry {
             after: hour,
-            words: words(),
+            message: message(),
             result: None,
         },
         JobEnd::Failed {
-            words: words(),
+            message: message(),
             result: None,
         },
-        JobEnd::PutOff(Defer::Fixed(hour)),
+        JobEnd::Deferred(Defer::Fixed(hour)),
         JobEnd::Returned,
     ]
 }

@@ -115,7 +115,7 @@ impl<'a> RunLoop<'a> {
     /// Returns the number of jobs that wait or are in flight.
     async fn open_jobs(&self) -> anyhow::Result<u64> {
         let report = self.store.action(&self.action.1).await?;
-        Ok(report.map_or(0, |report| report.tally.open()))
+        Ok(report.map_or(0, |report| report.counts.open()))
     }
 
     /// Returns the lines that are not over.

@@ -76,8 +76,8 @@ pub(crate) fn assert_image(dir: &Path, reported: &ReportedResults) {
         assert_eq!(store.audit().await.expect("counted"), 0, "as found");
         let batches = submitted(store, reported).await;
         if reported.contains("forgetting all") {
-            let tally = store.job_counts().await.expect("counted");
-            assert_eq!((tally.submitted(), tally.open()), (2_000, 0));
+            let counts = store.job_counts().await.expect("counted");
+            assert_eq!((counts.submitted(), counts.open()), (2_000, 0));
             return;
         }
         assert_ends_known(store, reported).await;
@@ -88,8 +88,8 @@ pub(crate) fn assert_image(dir: &Path, reported: &ReportedResults) {
 
 /// Returns the batches in the store, each of them complete.
 async fn submitted(store: &EmbeddedStore, reported: &ReportedResults) -> Vec<u32> {
-    let tally = store.job_counts().await.expect("counted");
-    let count = u32::try_from(tally.submitted()).expect("a few");
+    let counts = store.job_counts().await.expect("counted");
+    let count = u32::try_from(counts.submitted()).expect("a few");
     assert_eq!(count % BATCH, 0, "a batch is there in part");
     // They were submitted one after the other.
     let batches: Vec<u32> = (0..count / BATCH).collect();
@@ -154,9 +154,9 @@ async fn assert_rest_can_be_done(fixture: &EmbeddedFixture, batches: &[u32]) {
     fixture.clock.advance(Duration::from_hours(2));
     store.reap(9_999, 99).await.expect("reaped");
     work_to_the_end(fixture, |_| ()).await;
-    let tally = store.job_counts().await.expect("counted");
+    let counts = store.job_counts().await.expect("counted");
     let all = u64::from(BATCH) * u64::try_from(batches.len()).expect("a few");
-    assert_eq!((tally.open(), tally.submitted()), (0, all), "{tally:?}");
+    assert_eq!((counts.open(), counts.submitted()), (0, all), "{counts:?}");
     assert_eq!(store.audit().await.expect("counted"), 0, "at the end");
     let (outcomes, dead) = (outcomes(store).await, letters(store).await);
     let mut done = 0;
@@ -170,7 +170,7 @@ async fn assert_rest_can_be_done(fixture: &EmbeddedFixture, batches: &[u32]) {
         done += u64::from(ends.contains(&JobStatus::Done));
     }
     assert_eq!(
-        (tally.done, tally.dead),
+        (counts.done, counts.dead),
         (done, u64::try_from(dead.len()).expect("few"))
     );
 }

@@ -76,8 +76,8 @@ fn start() -> WallTime {
 /// Round in which the jobs of `t4` are cancelled.
 pub(crate) const CANCELLED_AT: u32 = 40;
 
-fn print_result(words: &str) {
-    println!("\n{REPORTED}{words}");
+fn print_result(message: &str) {
+    println!("\n{REPORTED}{message}");
 }
 
 async fn submit(store: &EmbeddedStore, round: u32) {
@@ -86,30 +86,30 @@ async fn submit(store: &EmbeddedStore, round: u32) {
 }
 
 /// Claims some jobs and ends them in every way.
-async fn work(fixture: &EmbeddedFixture, most: usize) {
-    let jobs = claim(&fixture.store, most).await;
+async fn work(fixture: &EmbeddedFixture, max: usize) {
+    let jobs = claim(&fixture.store, max).await;
     let ends: Vec<JobEnd> = (0..jobs.len()).map(end).collect();
     settle(&fixture.store, &jobs, ends, print_result).await;
 }
 
 fn end(number: usize) -> JobEnd {
-    let (after, words) = (Duration::from_secs(5), || "no".to_owned());
+    let (after, message) = (Duration::from_secs(5), || "no".to_owned());
     match number % 12 {
         0 => JobEnd::Retry {
             after,
-            words: words(),
+            message: message(),
             result: None,
         },
         1 => JobEnd::Failed {
-            words: words(),
+            message: message(),
             result: None,
         },
         2 => JobEnd::Throttled {
             after: Duration::ZERO,
-            park: CooldownScope::Tenant,
+            cooldown: CooldownScope::Tenant,
         },
         3 => JobEnd::Returned,
-        4 => JobEnd::PutOff(Defer::Fixed(after)),
+        4 => JobEnd::Deferred(Defer::Fixed(after)),
         5 => done(Some(StoredResult {
             status: 200,
             body: vec![b'y'; 300].into(),
@@ -133,7 +133,7 @@ async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, p
     for (job, settled) in jobs.iter().zip(settled.expect("settled")) {
         match settled {
             SettleResult::Done => print_result(&format!("done {}", job.id)),
-            SettleResult::Buried => print_result(&format!("dead {}", job.id)),
+            SettleResult::DeadLettered => print_result(&format!("dead {}", job.id)),
             _ => {}
         }
     }

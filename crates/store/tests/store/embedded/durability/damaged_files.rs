@@ -52,7 +52,7 @@ fn a_damaged_job_is_dead_lettered_with_the_reason() {
         assert!(given.iter().all(|job| job.payload == job.id.as_str()));
         let dead = store.dead_letters(0, 9).await.expect("read");
         assert_eq!((dead.len(), dead[0].id.as_str(), dead[0].attempts), (1, "a-80", 0));
-        assert_reported(&dead[0].history[0].words);
+        assert_reported(&dead[0].history[0].message);
         let settled = settle_all(store, &given, done()).await;
         assert!(settled.iter().all(|of| *of == SettleResult::Done));
         let outcomes = store.outcomes(&name("act"), 0, 999).await.expect("read");
@@ -92,7 +92,7 @@ fn a_job_damaged_between_two_attempts_is_detected() {
         for round in 0..2 {
             let dead = store.dead_letters(0, 9).await.expect("read");
             assert_eq!((dead.len(), dead[0].id.as_str()), (1, "a-0"), "{round}");
-            assert_reported(&dead[0].history.last().expect("a reason").words);
+            assert_reported(&dead[0].history.last().expect("a reason").message);
             let revived = store.requeue(&outflow_store::DeadLetterFilter::All).await;
             assert_eq!(revived.expect("revived"), 1);
             assert!(claim(store, 9).await.is_empty());
@@ -121,7 +121,7 @@ fn no_flipped_bit_of_a_row_changes_a_claimed_job() {
     });
     let whole = checkpointed(&dir.path().join("jobs.db"));
     let row = last_position(&whole, b"what-is-sent");
-    let (mut opened, mut buried) = (0, 0);
+    let (mut opened, mut dead_lettered) = (0, 0);
     for bit in (row - 32) * 8..(row + 16) * 8 {
         let mut bytes = whole.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -133,11 +133,14 @@ fn no_flipped_bit_of_a_row_changes_a_claimed_job() {
         }
         opened += 1;
         within(dir.path(), clock(), async |fixture| {
-            buried += assert_claims_sound(&fixture.store).await;
+            dead_lettered += assert_claims_sound(&fixture.store).await;
         });
     }
-    println!("{opened} opened, {buried} buried");
-    assert!(opened > 100 && buried > 100, "{opened} opened, {buried} buried");
+    println!("{opened} opened, {dead_lettered} dead_lettered");
+    assert!(
+        opened > 100 && dead_lettered > 100,
+        "{opened} opened, {dead_lettered} dead_lettered"
+    );
 }
 
 /// Asserts that every claimed job is as submitted; returns the number of dead-lettered ones.
@@ -156,7 +159,7 @@ async fn assert_claims_sound(store: &outflow_store::EmbeddedStore) -> usize {
     }
     let dead = store.dead_letters(0, 9).await.expect("letters can be read");
     for letter in &dead {
-        assert_reported(&letter.history[0].words);
+        assert_reported(&letter.history[0].message);
     }
     assert_eq!(claims.expired, 0, "nothing was too late");
     assert_eq!(
