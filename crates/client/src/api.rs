@@ -136,6 +136,8 @@ impl Default for Timeouts {
 pub struct RetryConfig {
     /// The maximum number of retries.
     pub count: u32,
+    /// The calls that are repeated after a throttle response.
+    pub throttled: ThrottledRetry,
     /// The wait before each.
     pub backoff: Backoff,
     /// The budget that all calls share.
@@ -146,10 +148,21 @@ impl Default for RetryConfig {
     fn default() -> Self {
         Self {
             count: 2,
+            throttled: ThrottledRetry::default(),
             backoff: Backoff::default(),
             budget: RetryBudgetSettings::default(),
         }
     }
+}
+
+/// Calls that are repeated after a throttle response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ThrottledRetry {
+    /// All: a server that throttles a call has done nothing.
+    #[default]
+    Any,
+    /// Idempotent ones only.
+    Idempotent,
 }
 
 /// Caching of responses.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, Policy, Rate, Share, UsageAlert};
+use outflow_core::{
+    Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, LimitContext, Policy, Rate, Share, UsageAlert,
+};
 use smol_str::SmolStr;
 
 use crate::path_pattern::PathPattern;
@@ -73,6 +75,43 @@ impl Rules {
             dialects: Dialects::ALL,
             thresholds: AlertThresholds::default(),
         }
+    }
+
+    /// Returns the number of calls that may be in flight: the configured one, or enough that the limits
+    /// bind. A limit of ten a second with a timeout of ten seconds needs a hundred.
+    pub fn concurrency(&self) -> u32 {
+        let own = self.health.settings().concurrency;
+        own.unwrap_or_else(|| self.limit_context().concurrency)
+    }
+
+    /// Returns the facts about the limits that the health machine needs.
+    pub(crate) fn limit_context(&self) -> LimitContext {
+        let grouped = self.groups.iter().flat_map(|group| group.limits.iter());
+        let longest = self.limits.iter().chain(grouped).map(|limit| limit.rate().per()).max();
+        let needed = match self.needed_by(&self.limits) {
+            Some(needed) => needed,
+            None => {
+                let groups = self.groups.iter();
+                let all = groups.map(|group| self.needed_by(&group.limits).unwrap_or(u64::MAX));
+                all.reduce(u64::saturating_add).unwrap_or(u64::MAX)
+            }
+        };
+        LimitContext {
+            longest_window: longest.unwrap_or_default(),
+            concurrency: u32::try_from(needed)
+                .unwrap_or(u32::MAX)
+                .clamp(MIN_CONCURRENCY, MAX_CONCURRENCY),
+        }
+    }
+
+    /// Returns the number of calls in flight with which one of these limits binds, however slow the API is.
+    fn needed_by(&self, limits: &[Limit]) -> Option<u64> {
+        let needed = limits.iter().map(|limit| {
+            let (window, timeout) = (limit.rate().per().as_nanos(), self.timeout.as_nanos());
+            let windows = u64::try_from(timeout.div_ceil(window.max(1))).unwrap_or(u64::MAX);
+            limit.rate().quantity().saturating_mul(windows.max(1))
+        });
+        needed.min()
     }
 
     /// Creates the default rules: five calls a second.
@@ -152,9 +191,9 @@ pub enum HealthScope {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenAsleep {
     /// It is refused at once, as callers of a circuit breaker expect.
-    #[default]
     Refuse,
-    /// It waits if its deadline allows it, for callers that would only retry.
+    /// It waits if its deadline allows it; otherwise it is refused at once.
+    #[default]
     Wait,
 }
 
@@ -188,6 +227,12 @@ impl Default for AlertThresholds {
         }
     }
 }
+
+/// Slow limits must not make a slow API wait for its own calls.
+const MIN_CONCURRENCY: u32 = 16;
+
+/// More sockets to one API help nobody.
+const MAX_CONCURRENCY: u32 = 1_024;
 
 /// A tenth in parts per million: usage fluctuates by less.
 const TENTH: u32 = 100_000;

@@ -109,8 +109,8 @@ impl CallState<'_> {
                 self.emit_retry(&attempt, plan.delay());
                 self.count(plan);
                 previous = Some(Box::new(attempt.result));
-                if let RetryPlan::After(delay) = plan {
-                    tokio::time::sleep(delay).await;
+                if !plan.delay().is_zero() {
+                    tokio::time::sleep(plan.delay()).await;
                 }
             }
             now = self.client.upstream.now();
@@ -153,7 +153,7 @@ impl CallState<'_> {
 
     fn count(&mut self, plan: RetryPlan) {
         let stats = &mut self.stats;
-        stats.keeps_position = plan == RetryPlan::KeepPosition;
+        stats.keeps_position = matches!(plan, RetryPlan::KeepPosition(_));
         if stats.keeps_position {
             stats.returns = stats.returns.saturating_add(1);
         } else {

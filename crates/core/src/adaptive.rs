@@ -4,10 +4,13 @@
 //! Sending at the configured rate would then be throttled for ever. Leaving it to health would stop
 //! all calls where a slightly lower rate is enough.
 //!
-//! So evidence lowers the effective limit at once, to the amount the server let through. Time
-//! without evidence raises it slowly. Growth rests just below the last throttled rate before it
-//! tries that rate again, and longer each time. The limit never exceeds the configured one. It
-//! blocks no caller: waiting for a ban or a quota to end is the cooldown's task.
+//! A throttle is evidence about the rate only if something passed and the limit was in use: where
+//! nothing passes, the rate is not the cause. Evidence lowers the effective limit at once, to the
+//! amount the server let through, and once per burst: a lowered limit is tried before it is lowered
+//! again. Clean windows raise it quickly. Growth rests just below the last throttled rate before it
+//! tries that rate again; the longer the bound has stood, the longer the rest. The limit never
+//! exceeds the configured one. It blocks no caller: waiting for a ban or a quota to end is the
+//! cooldown's task.
 
 use core::fmt;
 use core::time::Duration;
@@ -15,11 +18,13 @@ use core::time::Duration;
 use crate::{Nanos, Rate};
 use advertised_limit::AdvertisedLimit;
 use fine_rate::FineRate;
-use throttle_burst::ThrottleBurst;
+use full_window::FullWindow;
+use throttle_burst::{ThrottleBurst, ThrottleCounts};
 use upper_bound::UpperBound;
 
 mod advertised_limit;
 mod fine_rate;
+mod full_window;
 mod snapshot;
 mod throttle_burst;
 mod upper_bound;
@@ -47,6 +52,8 @@ pub enum Evidence {
         sent: Nanos,
         /// Units let through in the window before.
         admitted: u64,
+        /// Units of the limit that were used in that window.
+        used: u64,
     },
     /// The server advertised its limit. It is believed for ten windows and at least ten minutes,
     /// unless it is repeated.
@@ -62,6 +69,18 @@ pub enum Evidence {
     },
 }
 
+/// Success of a call, with the units that the server let through in the window before it. The
+/// window has a blurred start, so there are two counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PassedUnits {
+    /// Time at which the call was sent.
+    pub sent: Nanos,
+    /// Units that are surely in the window.
+    pub surely: u64,
+    /// Units that may be in the window.
+    pub possibly: u64,
+}
+
 /// Effect of a piece of evidence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitChange {
@@ -71,6 +90,8 @@ pub enum LimitChange {
     Raised,
     /// The call was sent before the last shrink, so the limit reacted to it already.
     SameBurst,
+    /// The limit shrank because a long window stays full. The throttle still counts in health.
+    FullWindow,
     /// The limit stays: the evidence is stored or carries no information about the rate.
     Unmoved,
 }
@@ -82,7 +103,8 @@ pub enum LimitChange {
 ///
 /// let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, "50/s".parse()?, Nanos::ZERO);
 /// let now = Nanos::from_secs(10);
-/// learned.evidence(now, Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 30 });
+/// let throttled = Evidence::Throttled { sent: Nanos::from_secs(9), admitted: 30, used: 31 };
+/// learned.evidence(now, throttled);
 /// assert_eq!(learned.effective().to_string(), "30/s");
 /// let drift = learned.drift(now).expect("it differs");
 /// assert_eq!(drift.to_string(), "configured 50/s, evidence says 30/s");
@@ -99,6 +121,10 @@ pub struct AdaptiveLimit {
     shrunk: Option<Nanos>,
     /// The last throttle that lowered the rate, while its burst may still be coming in.
     burst: Option<ThrottleBurst>,
+    /// True if a call that was sent after the last shrink has passed.
+    is_tried: bool,
+    /// Throttles since a long window may be full.
+    full_window: FullWindow,
     clean_since: Nanos,
     held_until: Nanos,
     drifting: Option<DriftSpan>,
@@ -128,6 +154,8 @@ impl AdaptiveLimit {
             advertised: None,
             shrunk: None,
             burst: None,
+            is_tried: true,
+            full_window: FullWindow::NONE,
             clean_since: now,
             held_until: Nanos::ZERO,
             drifting: None,
@@ -151,9 +179,8 @@ impl AdaptiveLimit {
             return LimitChange::Unmoved;
         }
         match evidence {
-            Evidence::Throttled { sent, admitted } => {
-                self.clean_since = now;
-                self.throttled(now, sent, admitted)
+            Evidence::Throttled { sent, admitted, used } => {
+                self.throttled(now, sent, ThrottleCounts { admitted, used })
             }
             Evidence::Limit(advertised) => self.on_advertised(now, advertised),
             Evidence::QuotaUntil(until) => {
@@ -164,31 +191,36 @@ impl AdaptiveLimit {
                 self.clean_since = now;
                 self.hold(until);
                 self.burst = None;
-                let shrunk = self.level.halved(self.floor());
-                self.step_down(now, sent, shrunk)
+                if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
+                    return LimitChange::SameBurst;
+                }
+                self.step_down(now, self.level.halved(self.floor()))
             }
         }
     }
 
-    /// Applies a success, with the units that the server let through in the window before it. After
-    /// a clean window the rate grows one step, but not beyond twice the units let through: an
-    /// unused rate was not tested.
+    /// Applies a success. After a clean window the rate grows one step, but not beyond twice the
+    /// units let through: an unused rate was not tested.
     ///
     /// A success of the burst that was just throttled is no growth. It improves the count of units
     /// let through and corrects the shrink at once.
-    pub fn clean(&mut self, now: Nanos, admitted: u64) {
+    pub fn clean(&mut self, now: Nanos, passed: PassedUnits) {
         let now = self.advance(now);
         if self.mode == AdaptiveMode::Off || now < self.held_until {
             return;
         }
+        if self.shrunk.is_none_or(|shrunk| passed.sent > shrunk) {
+            self.is_tried = true;
+            self.full_window.clear();
+        }
         let span = self.window();
         if let Some(burst) = self.burst.filter(|burst| now.since(burst.since) < span) {
-            self.recount(burst, admitted);
+            self.recount(burst, passed.surely);
         }
         if now.since(self.clean_since) < span {
             return;
         }
-        let tried = FineRate::units(admitted).doubled();
+        let tried = FineRate::units(passed.possibly).doubled();
         if tried <= self.level {
             // Little of a burst that has only begun has passed yet; later successes count more.
             return;
@@ -216,23 +248,21 @@ impl AdaptiveLimit {
         self.last = self.last.max(now);
         if let Some(lapsed) = self.advertised.take_if(|advertised| advertised.until <= self.last) {
             let at = lapsed.over(self.configured);
-            self.upper_bound = self.upper_bound.or(Some(UpperBound::remembered(at)));
+            self.upper_bound = self.upper_bound.or(Some(UpperBound::remembered(at, self.last)));
         }
         self.last
     }
 
-    /// Lowers the rate. Calls sent before the last shrink belong to the burst that caused it.
-    fn step_down(&mut self, now: Nanos, sent: Nanos, to: FineRate) -> LimitChange {
-        if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
-            return LimitChange::SameBurst;
-        }
+    /// Lowers the rate and places the upper bound at the old one.
+    fn step_down(&mut self, now: Nanos, to: FineRate) -> LimitChange {
         let before = self.upper_bound.take();
-        self.upper_bound = Some(UpperBound::hit(now, self.level, before, self.window()));
+        self.upper_bound = Some(UpperBound::hit(now, self.level, before, self.configured.per()));
         self.shrunk = Some(now);
-        if to == self.level {
+        if to >= self.level {
             // Throttles alone lower the rate no further: the rate is not the cause.
             return LimitChange::Unmoved;
         }
+        self.is_tried = false;
         self.lower(now, to);
         LimitChange::Shrunk
     }
@@ -250,6 +280,8 @@ impl AdaptiveLimit {
         self.clean_since = now;
         self.burst = None;
         self.shrunk = Some(now);
+        self.is_tried = false;
+        self.full_window.clear();
         self.lower(now, advertised);
         LimitChange::Shrunk
     }
@@ -292,13 +324,37 @@ impl AdaptiveLimit {
         self.held_until = self.held_until.max(until);
     }
 
-    fn grown(&self, now: Nanos) -> FineRate {
-        match self.upper_bound {
-            None if self.mode == AdaptiveMode::Learn => self.level.doubled(),
-            Some(upper_bound) if upper_bound.holds(now, self.level) => self.level,
-            Some(upper_bound) if self.level.is_near(upper_bound.at) => self.level.plus(CAREFUL_STEP),
-            _ => self.level.plus(STEP),
+    /// Returns the rate after one step of growth. Below the upper bound growth stops, and tries the
+    /// bound in careful steps after its rest. Above the bound it is forgotten.
+    fn grown(&mut self, now: Nanos) -> FineRate {
+        let step = if self.is_long() { LONG_STEP } else { STEP };
+        let up = self.level.plus(step);
+        let Some(bound) = self.upper_bound else {
+            return match self.mode {
+                AdaptiveMode::Learn => self.level.doubled(),
+                AdaptiveMode::Off | AdaptiveMode::Guard => up,
+            };
+        };
+        let is_near = self.level.is_near(bound.at);
+        if self.level.whole() > bound.at.whole() && !is_near {
+            self.upper_bound = None;
+            return up;
         }
+        let below = bound.at.below();
+        if bound.is_rested(now) && (is_near || self.level.plus(GRAIN) >= below) {
+            let careful = if self.is_long() {
+                LONG_CAREFUL_STEP
+            } else {
+                CAREFUL_STEP
+            };
+            return self.level.plus(careful).max(self.level.plus_quarter_unit());
+        }
+        up.min(below)
+    }
+
+    /// Returns true for windows whose units come back too late to count a burst by.
+    fn is_long(&self) -> bool {
+        self.configured.per() > SHORTEST_WINDOW
     }
 
     fn window(&self) -> Duration {
@@ -342,11 +398,15 @@ impl fmt::Display for LimitDrift {
 
 /// The network blurs counts over shorter windows.
 const SHORTEST_WINDOW: Duration = Duration::from_secs(1);
-/// Growth per clean window, in parts per million. At 3 % a halved rate is back after 24 windows,
-/// and growth overshoots a new limit only slightly.
-const STEP: u32 = 30_000;
-/// Growth near the last throttle, the likeliest rate of the next: six times more windows pass
-/// between two throttles.
-const CAREFUL_STEP: u32 = 5_000;
+/// Growth per clean window, in parts per million: from half to the full rate in four windows.
+const STEP: u32 = 250_000;
+/// Growth per clean window of a long window.
+const LONG_STEP: u32 = 500_000;
+/// Growth near the last throttle, the likeliest rate of the next.
+const CAREFUL_STEP: u32 = 30_000;
+/// The same for long windows.
+const LONG_CAREFUL_STEP: u32 = 60_000;
+/// Less than any step, in parts per million.
+const GRAIN: u32 = 1_000;
 /// One per cent of the configured rate, in parts per million.
 const FLOOR: u32 = 10_000;

@@ -25,7 +25,10 @@ mod timers;
 
 use core::time::Duration;
 
-pub use config::{Escalation, HealthConfig, HealthSettings, RateFactor, StreakRule};
+pub use config::{
+    CooldownRule, Escalation, HealthConfig, HealthSettings, ProbeInstant, ProbePatience, RampRule, RateFactor,
+    ThrottleExit,
+};
 pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
 pub use snapshot::{HealthSnapshot, RampStage};
@@ -71,11 +74,18 @@ pub struct Health {
     until: Nanos,
     since: Nanos,
     reason: Option<TransitionReason>,
+    /// Throttled calls in a row.
     streak: u32,
+    /// Failures in a row.
+    failures: u32,
     successes: u32,
     confirming: Option<ConfirmingRatio>,
     failed_recoveries: u32,
     cooldown: Cooldown,
+    outage: Option<Outage>,
+    /// Usual latency in nanoseconds.
+    latency: u64,
+    limits: LimitContext,
     ramp: Option<Ramp>,
     probes: ProbeSlots,
     window: ErrorWindow,
@@ -97,10 +107,14 @@ impl Health {
             since: now,
             reason: None,
             streak: 0,
+            failures: 0,
             successes: 0,
             confirming: None,
             failed_recoveries: 0,
             cooldown: Cooldown::first(settings),
+            outage: None,
+            latency: FIRST_LATENCY,
+            limits: LimitContext::default(),
             ramp: None,
             probes: ProbeSlots::NONE,
             window: ErrorWindow::new(settings.window, settings.window_length, now),
@@ -149,7 +163,7 @@ impl Health {
             (HealthState::Throttle, _) => self.slowed(rate, FULL_RATE),
             // While nothing may go, the rate is already that of the coming probes.
             (HealthState::HalfOpen | HealthState::Sleep | HealthState::CacheOnly, _) => {
-                rate.at_most(self.settings().probe_rate)
+                self.settings().probe_rate.map_or(rate, |max| rate.at_most(max))
             }
         }
     }
@@ -157,11 +171,12 @@ impl Health {
     /// Returns the number of requests that may be in flight in this state.
     pub fn concurrency(&self) -> u32 {
         let settings = self.settings();
+        let full = settings.concurrency.unwrap_or(self.limits.concurrency);
         match self.state {
-            HealthState::Normal => settings.concurrency,
+            HealthState::Normal => full,
             HealthState::Throttle => {
                 let share = u64::from(settings.throttle_share.as_parts_per_million());
-                let left = u64::from(settings.concurrency) * share / FULL_RATE;
+                let left = u64::from(full) * share / FULL_RATE;
                 u32::try_from(left).unwrap_or(u32::MAX).max(1)
             }
             HealthState::HalfOpen => settings.probe_concurrency,
@@ -184,6 +199,24 @@ impl Health {
         if matches!(self.state, HealthState::Normal | HealthState::Throttle) {
             self.generation = self.generation.wrapping_add(1);
         }
+    }
+
+    /// Learns the usual latency from a response.
+    pub const fn observe_latency(&mut self, round_trip: Duration) {
+        let nanos = round_trip.as_nanos();
+        let nanos = if nanos > LONGEST_LATENCY {
+            LONGEST_LATENCY
+        } else {
+            nanos
+        };
+        #[expect(clippy::as_conversions, clippy::cast_possible_truncation, reason = "bounded above")]
+        let nanos = nanos as u64;
+        self.latency = self.latency - self.latency / 10 + nanos / 10;
+    }
+
+    /// Sets the facts about the API's limits that some settings depend on.
+    pub const fn set_limits(&mut self, limits: LimitContext) {
+        self.limits = limits;
     }
 
     /// Returns the time of the next timer for [`Health::wake`], if nothing else happens before.
@@ -219,8 +252,11 @@ impl Health {
 
     fn probe(&mut self, now: Nanos) -> HealthDecision {
         let settings = self.config.settings();
-        let (timeout, max) = (settings.probe_timeout, settings.probe_concurrency);
-        let Some(slot) = self.probes.send(now, timeout, max) else {
+        let max = match self.probes.good() {
+            0 => settings.probe_start,
+            _ => settings.probe_concurrency,
+        };
+        let Some(slot) = self.probes.send(now, max) else {
             return self.blocked();
         };
         self.reschedule();
@@ -254,11 +290,18 @@ impl Health {
     /// Enters another state and resets everything that belongs to one state.
     fn enter(&mut self, now: Nanos, step: HealthStep) -> HealthTransition {
         let from = core::mem::replace(&mut self.state, step.to);
+        if step.to != HealthState::Normal && self.outage.is_none() {
+            self.outage = Some(Outage {
+                since: now,
+                cause: self.outage_cause(step.reason),
+            });
+        }
         self.generation = self.generation.wrapping_add(1);
         self.since = now;
         self.until = step.until;
         self.reason = Some(step.reason);
         self.streak = 0;
+        self.failures = 0;
         self.successes = 0;
         self.confirming = None;
         self.probes = ProbeSlots::NONE;
@@ -286,11 +329,86 @@ impl Health {
         let settings = self.config.settings();
         self.failed_recoveries = 0;
         self.cooldown = Cooldown::first(settings);
-        // An operator who forces Normal wants full speed.
-        if matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered) {
+        let cause = self.outage.take().map(|outage| outage.cause);
+        let by_probes = matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered);
+        // An operator who forces or releases a state wants full speed.
+        let ramps = match settings.ramp_after {
+            RampRule::Always => by_probes && cause != Some(OutageCause::Operator),
+            RampRule::Throttles => {
+                cause == Some(OutageCause::Throttles) && (by_probes || reason == TransitionReason::SuccessWindowOk)
+            }
+            RampRule::Never => false,
+        };
+        if ramps {
             self.ramp = Ramp::start(now, settings);
         }
     }
+
+    const fn outage_cause(&self, reason: TransitionReason) -> OutageCause {
+        match reason {
+            TransitionReason::Forced => OutageCause::Operator,
+            TransitionReason::Banned => OutageCause::Throttles,
+            _ if self.streak > 0 => OutageCause::Throttles,
+            _ => OutageCause::Failures,
+        }
+    }
+
+    /// Returns the next Sleep without a server's time, before its jitter.
+    fn next_cooldown(&self, now: Nanos) -> Cooldown {
+        let settings = self.settings();
+        match settings.cooldown {
+            CooldownRule::Doubling => self.cooldown,
+            CooldownRule::Share => {
+                let lasting = self.outage.map_or(Duration::ZERO, |outage| now.since(outage.since));
+                let throttled = match self.outage {
+                    Some(outage) => outage.cause == OutageCause::Throttles,
+                    None => self.streak > 0,
+                };
+                let least = if throttled {
+                    self.limits.longest_window / 10
+                } else {
+                    Duration::ZERO
+                };
+                Cooldown::share_of(lasting, least, settings)
+            }
+        }
+    }
+
+    fn draw_sleep(&self, now: Nanos, entropy: u64) -> Duration {
+        self.next_cooldown(now).draw(self.settings(), entropy)
+    }
+}
+
+/// Facts about the limits of an API.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitContext {
+    /// The longest window. After throttled calls a Sleep takes at least a tenth of it.
+    pub longest_window: Duration,
+    /// Number of requests in flight with which the limits bind.
+    pub concurrency: u32,
+}
+
+impl Default for LimitContext {
+    fn default() -> Self {
+        Self {
+            longest_window: Duration::ZERO,
+            concurrency: 16,
+        }
+    }
+}
+
+/// Time since Normal was left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Outage {
+    since: Nanos,
+    cause: OutageCause,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum OutageCause {
+    Throttles,
+    Failures,
+    Operator,
 }
 
 /// An error ratio that was seen and must persist before it is believed.
@@ -319,6 +437,12 @@ impl HealthStep {
         }
     }
 }
+
+/// 200 ms, until a response shows another.
+const FIRST_LATENCY: u64 = 200_000_000;
+
+/// A minute: longer latencies say nothing more about patience.
+const LONGEST_LATENCY: u128 = 60_000_000_000;
 
 /// The full rate, in millionths.
 const FULL_RATE: u64 = 1_000_000;

@@ -43,7 +43,7 @@ mod trend;
 mod usage;
 mod utc_date;
 
-pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift};
+pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift, PassedUnits};
 pub use alert::{
     Alert, AlertChange, AlertSeverity, CongestionAlert, CongestionWatch, InvalidAlert, Observation, UsageAlert,
 };
@@ -58,9 +58,9 @@ pub use decision::Decision;
 pub use error_window::{ErrorWindow, OutcomeCounts};
 pub use fair_queue::{Eligibility, FairCharge, FairQueue, InvalidWeight, Priority, Tenant, Weight};
 pub use health::{
-    CircuitState, Escalation, Health, HealthChange, HealthConfig, HealthConfigError, HealthDecision, HealthOverride,
-    HealthSettings, HealthSnapshot, HealthState, HealthTicket, HealthTransition, InvalidHealth, RampStage, RateFactor,
-    StreakRule, TransitionReason,
+    CircuitState, CooldownRule, Escalation, Health, HealthChange, HealthConfig, HealthConfigError, HealthDecision,
+    HealthOverride, HealthSettings, HealthSnapshot, HealthState, HealthTicket, HealthTransition, InvalidHealth,
+    LimitContext, ProbeInstant, ProbePatience, RampRule, RampStage, RateFactor, ThrottleExit, TransitionReason,
 };
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use limit::{Accounting, Cost, InvalidLimit, Limit, LimitKind, Pacing, Share};

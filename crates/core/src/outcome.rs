@@ -130,6 +130,7 @@ impl Fault {
 pub struct Outcome {
     effect: OutcomeClass,
     retry_after: Option<Duration>,
+    is_explained: bool,
 }
 
 impl Outcome {
@@ -153,6 +154,7 @@ impl Outcome {
         Self {
             effect,
             retry_after: None,
+            is_explained: false,
         }
     }
 
@@ -161,6 +163,19 @@ impl Outcome {
     pub const fn with_retry_after(mut self, retry_after: Duration) -> Self {
         self.retry_after = Some(retry_after);
         self
+    }
+
+    /// Marks a throttle whose cause is known: it lowered a limit, or followed one that did. It says
+    /// nothing more about the health of the API; its wait is obeyed.
+    #[must_use]
+    pub const fn explained(mut self) -> Self {
+        self.is_explained = true;
+        self
+    }
+
+    /// Returns true if a lowered limit explains the outcome.
+    pub const fn is_explained(&self) -> bool {
+        self.is_explained
     }
 
     /// Returns the class.

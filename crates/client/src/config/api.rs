@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::http_values::{read_method, read_url};
 use super::{credential, rules, unreachable_routes};
-use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, Timeouts, TlsTrust};
+use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, ThrottledRetry, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
@@ -91,6 +91,7 @@ fn read_timeouts(table: &TableReader<'_>) -> Timeouts {
 fn read_retry(table: &TableReader<'_>) -> RetryConfig {
     let default = RetryConfig::default();
     let count = table.read("retry_count", |item| read_integer(item, 0..=MAX_RETRIES));
+    let throttled = table.read("retry_429", |item| read_choice(item, &THROTTLED_RETRIES));
     let written = table.section("retry");
     let backoff = read_backoff(&written.section("backoff"));
     let budget = read_budget(&written.section("budget"));
@@ -99,6 +100,7 @@ fn read_retry(table: &TableReader<'_>) -> RetryConfig {
         count: count
             .and_then(|count| u32::try_from(count).ok())
             .unwrap_or(default.count),
+        throttled: throttled.unwrap_or(default.throttled),
         backoff: backoff.unwrap_or(default.backoff),
         budget,
     }
@@ -221,6 +223,9 @@ fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
 /// As in [`Backoff::default`], whose parts are private.
 const BACKOFF_BASE: Duration = Duration::from_millis(1_500);
 const BACKOFF_CAP: Duration = Duration::from_secs(30);
+
+const THROTTLED_RETRIES: [(&str, ThrottledRetry); 2] =
+    [("any", ThrottledRetry::Any), ("idempotent", ThrottledRetry::Idempotent)];
 
 /// Each retry doubles the wait: more retries than this never happen.
 const MAX_RETRIES: u64 = 100;

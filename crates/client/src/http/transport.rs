@@ -245,7 +245,7 @@ fn trust(api: &Api, trust_store: &TrustStore) -> Result<Arc<rustls::ClientConfig
 
 /// As many connections as concurrent calls, and some spare for a reload that raises the limit.
 fn max_idle(api: &Api) -> usize {
-    let together = api.rules.health.settings().concurrency;
+    let together = api.rules.concurrency();
     usize::try_from(together).map_or(usize::MAX, |together| together.max(MIN_IDLE))
 }
 

@@ -224,4 +224,5 @@ const NO_VERDICT: Verdict = Verdict {
     retry: Retryability::Pointless,
     retry_after: None,
     limit_feedback: LimitFeedback::None,
+    was_probe: false,
 };

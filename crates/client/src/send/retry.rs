@@ -4,20 +4,21 @@
 //! that cost nothing come first and the budget last, so that nothing is withdrawn for a retry that
 //! is not made.
 //!
-//! A throttle that lowered one of our limits is our own error and no sign of an outage. Its call
-//! keeps its queue position and goes again when the lowered limit allows, without using a retry or
-//! the budget. That cannot multiply load: it goes no faster than the limit, and a limit is only
-//! lowered so far.
+//! A throttled call was not executed, and a failed probe tested the API for all callers. Where calls
+//! wait while the API sleeps, both keep their queue position and go again without using a retry or
+//! the budget. That cannot multiply load: they go no faster than the limits and the health machine
+//! allow.
 
 use std::time::Duration;
 
-use outflow_core::Retryability;
+use outflow_core::{OutcomeClass, Retryability};
 
 use super::CallState;
 use super::attempt::FinishedAttempt;
+use crate::api::ThrottledRetry;
 use crate::client::RetryMode;
 use crate::http::BytesSent;
-use crate::rules::WaitMode;
+use crate::rules::{WaitMode, WhenAsleep};
 use crate::upstream::LimitFeedback;
 
 /// Kind of a retry.
@@ -25,16 +26,15 @@ use crate::upstream::LimitFeedback;
 pub(super) enum RetryPlan {
     /// Counted retry after a delay.
     After(Duration),
-    /// Retry in the kept queue position: the upstream sets the time.
-    KeepPosition,
+    /// Retry in the kept queue position after a delay: the upstream sets the time.
+    KeepPosition(Duration),
 }
 
 impl RetryPlan {
     /// Returns the delay before acquiring.
     pub(super) const fn delay(self) -> Duration {
         match self {
-            Self::After(delay) => delay,
-            Self::KeepPosition => Duration::ZERO,
+            Self::After(delay) | Self::KeepPosition(delay) => delay,
         }
     }
 }
@@ -47,27 +47,43 @@ impl CallState<'_> {
             RetryMode::Disabled => 0,
         };
         let is_wanted = attempt.verdict.retry == Retryability::Worthwhile && count > 0;
-        let is_safe = attempt.sent != BytesSent::Something || self.request.is_idempotent();
+        let is_safe = attempt.sent != BytesSent::Something || self.request.is_idempotent() || self.is_undone(attempt);
         if !is_wanted || !is_safe || !self.request.spec.payload.is_sendable() {
             return None;
         }
-        if self.keeps_position(attempt) {
-            return Some(RetryPlan::KeepPosition);
+        if let Some(delay) = self.kept_position(attempt) {
+            return Some(RetryPlan::KeepPosition(delay));
         }
         let delay = self.delay(attempt);
         let is_allowed = self.stats.retries < count && self.is_timely(delay);
         (is_allowed && self.client.withdraw_retry(self.client.upstream.now())).then_some(RetryPlan::After(delay))
     }
 
-    /// Returns true if the API throttled the call because our limit was too high. A call that does
-    /// not wait has no queue position to keep.
-    fn keeps_position(&self, attempt: &FinishedAttempt) -> bool {
-        let mode = self.request.spec.mode.unwrap_or(self.client.api.rules.mode);
-        let requested = attempt.verdict.retry_after.unwrap_or_default();
-        attempt.verdict.limit_feedback == LimitFeedback::Lowered
-            && self.stats.returns < MAX_RETURNS
-            && mode == WaitMode::Wait
-            && self.is_timely(requested)
+    /// Returns true if the server throttled the call, which may then be repeated whatever its method.
+    fn is_undone(&self, attempt: &FinishedAttempt) -> bool {
+        attempt.verdict.effect == OutcomeClass::Throttled && self.client.api.retry.throttled == ThrottledRetry::Any
+    }
+
+    /// Returns the delay of a call that keeps its queue position. A call that does not wait has none to
+    /// keep. Throttles without a cause or a time that we know of are repeated after a backoff.
+    fn kept_position(&self, attempt: &FinishedAttempt) -> Option<Duration> {
+        let verdict = &attempt.verdict;
+        let rules = &self.client.api.rules;
+        let mode = self.request.spec.mode.unwrap_or(rules.mode);
+        let waits = rules.when_asleep == WhenAsleep::Wait;
+        let lowered = verdict.limit_feedback == LimitFeedback::Lowered;
+        let throttled = verdict.effect == OutcomeClass::Throttled && waits;
+        let has_returns = self.stats.returns < MAX_RETURNS;
+        let keeps = (verdict.was_probe && waits) || ((lowered || throttled) && has_returns);
+        if !keeps || mode != WaitMode::Wait || !self.is_timely(verdict.retry_after.unwrap_or_default()) {
+            return None;
+        }
+        if lowered || verdict.was_probe || verdict.retry_after.is_some() {
+            return Some(Duration::ZERO);
+        }
+        let backoff = &self.client.api.retry.backoff;
+        let delay = backoff.delay(self.stats.returns.saturating_add(1), fastrand::u64(..));
+        self.is_timely(delay).then_some(delay)
     }
 
     fn is_timely(&self, delay: Duration) -> bool {
@@ -92,5 +108,5 @@ impl CallState<'_> {
 }
 
 /// A limit is found within a few bursts, and a call is seldom first in the queue in two of them.
-/// Further retries count as usual.
+/// Further retries after a throttle count as usual.
 const MAX_RETURNS: u32 = 8;

@@ -153,8 +153,8 @@ pub(super) struct Circuit {
     revoked_below: u64,
     recovery: Recovery,
     pub(super) slow_start: SlowStart,
-    /// Probes have a rate of their own, even where nothing else is limited.
-    probes: Meter,
+    /// Probes may have a rate of their own, even where nothing else is limited.
+    probes: Option<Meter>,
 }
 
 /// Spaced starts after a cooldown.
@@ -167,10 +167,12 @@ struct Recovery {
 impl Circuit {
     fn new(rules: &Rules, moment: ClockPair) -> Self {
         let config = &rules.health;
+        let mut health = Health::new(*config, moment.now);
+        health.set_limits(rules.limit_context());
         Self {
             slow_start: SlowStart::from_rules(rules),
-            health: Health::new(*config, moment.now),
-            probes: Meter::new(&probe_limit(config), moment),
+            health,
+            probes: probe_limit(config).map(|limit| Meter::new(&limit, moment)),
             in_flight: 0,
             revoked_below: 0,
             recovery: Recovery {
@@ -181,11 +183,20 @@ impl Circuit {
     }
 
     /// Continues in its state under another configuration.
-    pub(super) fn reconfigure(&mut self, config: &HealthConfig, moment: ClockPair) {
-        if self.health.config() != config {
-            self.health.configure(moment.now, *config);
-            self.probes.reconfigure(moment, &probe_limit(config));
+    pub(super) fn reconfigure(&mut self, rules: &Rules, moment: ClockPair) {
+        self.health.set_limits(rules.limit_context());
+        let config = &rules.health;
+        if self.health.config() == config {
+            return;
         }
+        self.health.configure(moment.now, *config);
+        self.probes = match (self.probes.take(), probe_limit(config)) {
+            (Some(mut probes), Some(limit)) => {
+                probes.reconfigure(moment, &limit);
+                Some(probes)
+            }
+            (_, limit) => limit.map(|limit| Meter::new(&limit, moment)),
+        };
     }
 
     /// Decides whether health, cooldown and concurrency allow one more call.
@@ -227,12 +238,12 @@ impl Circuit {
     }
 
     fn check_probe(&mut self, now: Nanos, ticket: HealthTicket) -> Result<HealthTicket, BlockReason> {
-        match self.probes.check(now, Cost::ONE) {
-            Decision::WaitUntil(at) => {
+        match self.probes.as_mut().map(|probes| probes.check(now, Cost::ONE)) {
+            Some(Decision::WaitUntil(at)) => {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Probing { until: Some(at) })
             }
-            Decision::Allow(()) | Decision::Never => Ok(ticket),
+            Some(Decision::Allow(()) | Decision::Never) | None => Ok(ticket),
         }
     }
 
@@ -241,29 +252,31 @@ impl Circuit {
     pub(super) fn start(&mut self, now: Nanos, ticket: &HealthTicket) {
         self.in_flight += 1;
         self.slow_start.start(now);
-        if ticket.is_probe() {
+        if ticket.is_probe()
+            && let Some(probes) = &mut self.probes
+        {
             // `check` allowed it under the same lock.
-            let _receipt = self.probes.take(now, Cost::ONE);
+            let _receipt = probes.take(now, Cost::ONE);
         }
     }
 
     /// Counts a call that started at `from` from its sending. A probe counts when it is sent, even if
     /// other probes used up the rate in between.
     pub(super) fn restart(&mut self, ticket: &HealthTicket, from: Nanos, now: Nanos) {
-        if !ticket.is_probe() {
+        let Some(probes) = self.probes.as_mut().filter(|_| ticket.is_probe()) else {
             return;
-        }
-        self.probes.refund_at(from, Cost::ONE);
-        if !matches!(self.probes.take(now, Cost::ONE), Decision::Allow(_)) {
-            self.probes.charge(now, Cost::ONE.units());
+        };
+        probes.refund_at(from, Cost::ONE);
+        if !matches!(probes.take(now, Cost::ONE), Decision::Allow(_)) {
+            probes.charge(now, Cost::ONE.units());
         }
     }
 
     /// Undoes the start of a call that was granted at `granted` and never sent.
     pub(super) fn undo_start(&mut self, now: Nanos, ticket: HealthTicket, granted: Nanos) {
         self.end_call();
-        if ticket.is_probe() {
-            self.probes.refund_at(granted, Cost::ONE);
+        if let Some(probes) = self.probes.as_mut().filter(|_| ticket.is_probe()) {
+            probes.refund_at(granted, Cost::ONE);
         }
         self.health.abandon(now, ticket);
     }
@@ -298,8 +311,9 @@ impl Circuit {
     }
 }
 
-fn probe_limit(config: &HealthConfig) -> Limit {
-    Limit::sliding(config.settings().probe_rate).counted(Accounting::Send)
+fn probe_limit(config: &HealthConfig) -> Option<Limit> {
+    let rate = config.settings().probe_rate;
+    rate.map(|rate| Limit::sliding(rate).counted(Accounting::Send))
 }
 
 /// Reason why a circuit allows no start.

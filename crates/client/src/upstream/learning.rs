@@ -6,7 +6,6 @@ use smol_str::SmolStr;
 
 use super::in_flight::{LimitMarks, SentAttempt};
 use super::limits::{HintResult, ThrottleEvidence};
-use super::permit::LimitFeedback;
 use super::permit_pool::PermitPool;
 use crate::event::EventKind;
 
@@ -56,69 +55,53 @@ impl PermitPool {
             let units = result.correction.foreign;
             self.effects.emit(EventKind::Foreign { group: name, units });
         }
-        match result.reaction {
-            LimitChange::Shrunk => self.limit_lowered(group, now),
-            LimitChange::Raised => self.limit_raised(group, now),
-            LimitChange::SameBurst | LimitChange::Unmoved => {}
-        }
+        self.apply_limit_change(group, result.reaction, now);
     }
 
-    /// Adapts the limits to an outcome: a throttle response lowers them, a success lets them grow back.
-    pub(super) fn learn(&mut self, sent: SentAttempt, outcome: &Outcome, now: Nanos) -> LimitFeedback {
-        if self.settings.adaptive == AdaptiveMode::Off {
-            return LimitFeedback::None;
-        }
+    /// Lowers the fullest limit after a throttle response, if the response says something about it.
+    pub(super) fn learn_throttle(&mut self, sent: SentAttempt, outcome: &Outcome, now: Nanos) -> LimitChange {
         let evidence = match outcome.effect() {
-            OutcomeClass::Success => {
-                self.record_success(sent, now);
-                return LimitFeedback::None;
-            }
             OutcomeClass::Throttled => ThrottleEvidence::Throttled { sent: sent.at },
             OutcomeClass::Banned => {
                 let until = now.saturating_add(outcome.retry_after().unwrap_or_default());
                 ThrottleEvidence::Banned { sent: sent.at, until }
             }
-            _ => return LimitFeedback::None,
+            _ => return LimitChange::Unmoved,
         };
-        let change = self.record_throttle(sent, &evidence, now);
-        match (evidence, change) {
-            (ThrottleEvidence::Throttled { .. }, LimitChange::Shrunk | LimitChange::SameBurst) => {
-                LimitFeedback::Lowered
-            }
-            // A lower limit does not end a ban.
-            (ThrottleEvidence::Throttled { .. } | ThrottleEvidence::Banned { .. }, _) => LimitFeedback::None,
-        }
-    }
-
-    /// Lowers the fullest limit.
-    fn record_throttle(&mut self, sent: SentAttempt, evidence: &ThrottleEvidence, now: Nanos) -> LimitChange {
         let share = self.fleet_share.current(now);
         let own = self.own(sent.group, now).fullness(now);
-        let change = if self.limits.shared.fullness(now) > own {
-            self.limits.shared.record_throttle(now, evidence, share)
-        } else {
-            let limits = self.own(sent.group, now);
-            limits.record_throttle(now, evidence, share)
-        };
-        if change == LimitChange::Shrunk {
-            self.limit_lowered(sent.group, now);
+        if self.limits.shared.fullness(now) > own {
+            return self.limits.shared.record_throttle(now, &evidence, share);
         }
-        change
+        self.own(sent.group, now).record_throttle(now, &evidence, share)
     }
 
-    fn record_success(&mut self, sent: SentAttempt, now: Nanos) {
+    /// Puts a changed limit into effect.
+    pub(super) fn apply_limit_change(&mut self, group: u32, change: LimitChange, now: Nanos) {
+        match change {
+            LimitChange::Shrunk => self.limit_lowered(group, now),
+            LimitChange::Raised | LimitChange::FullWindow => self.retune_and_emit(group, now),
+            LimitChange::SameBurst | LimitChange::Unmoved => {}
+        }
+    }
+
+    /// Lets limits grow back after a success.
+    pub(super) fn learn_success(&mut self, sent: SentAttempt, now: Nanos) {
+        if self.settings.adaptive == AdaptiveMode::Off {
+            return;
+        }
         let circuit = self.circuits.get_for(sent.group);
         circuit.slow_start.record_pass();
         let share = self.fleet_share.current(now);
         let limits = self.own(sent.group, now);
-        let own = limits.record_success(now, sent.cost, share);
-        let shared = self.limits.shared.record_success(now, sent.cost, share);
+        let own = limits.record_success(now, sent, share);
+        let shared = self.limits.shared.record_success(now, sent, share);
         if own || shared {
-            self.limit_raised(sent.group, now);
+            self.retune_and_emit(sent.group, now);
         }
     }
 
-    fn limit_raised(&mut self, group: u32, now: Nanos) {
+    fn retune_and_emit(&mut self, group: u32, now: Nanos) {
         self.retune(self.circuits.index_for(group), now);
         self.emit_drift(now);
     }

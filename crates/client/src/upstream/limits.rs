@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use outflow_core::{
     Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift, Meter, MeterEvent,
-    MeterSet, Nanos, Rate, ReceiptSet, RequestTiming, Usage,
+    MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming, Usage,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -25,6 +25,7 @@ pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage,
 pub(super) use scopes::{FreedBy, LimitScopes};
 
 use super::fleet_share::FleetShare;
+use super::in_flight::SentAttempt;
 use super::report::{EffectiveLimit, LimitScope, RemainingQuota, UsageHistory};
 use limit_state::LimitState;
 
@@ -254,12 +255,15 @@ impl ScopeLimits {
         evidence: &ThrottleEvidence,
         share: FleetShare,
     ) -> LimitChange {
-        let fullest = self.fullest(now);
-        let Some(state) = fullest.and_then(|index| self.states.get_mut(index)) else {
+        let Some((index, used)) = self.fullest(now) else {
             return LimitChange::Unmoved;
         };
-        let admitted = share.scale_up(state.admitted(now));
-        state.adaptive.evidence(now, evidence.evidence(admitted))
+        let Some(state) = self.states.get_mut(index) else {
+            return LimitChange::Unmoved;
+        };
+        let admitted = share.scale_up(state.throughput.within(now));
+        let used = share.scale_up(u64::try_from(used).unwrap_or(u64::MAX));
+        state.adaptive.evidence(now, evidence.evidence(admitted, used))
     }
 
     /// Returns the usage of the fullest limit in parts per million.
@@ -271,22 +275,27 @@ impl ScopeLimits {
             .unwrap_or(0)
     }
 
-    fn fullest(&mut self, now: Nanos) -> Option<usize> {
+    /// Returns the fullest limit and its used units.
+    fn fullest(&mut self, now: Nanos) -> Option<(usize, u128)> {
         let limits = self.meters.statuses(now).enumerate();
         limits
             .max_by_key(|(_, (_, status))| fullness(status.used, status.capacity))
-            .map(|(index, _)| index)
+            .map(|(index, (_, status))| (index, status.used))
     }
 
     /// Records a call that the API let pass. Returns true if a limit grew.
-    pub(super) fn record_success(&mut self, now: Nanos, cost: Cost, share: FleetShare) -> bool {
+    pub(super) fn record_success(&mut self, now: Nanos, sent: SentAttempt, share: FleetShare) -> bool {
         let mut grew = false;
         for state in &mut self.states {
-            let units = state.unit_cost.units(cost).units();
+            let units = state.unit_cost.units(sent.cost).units();
             state.throughput.add(now, units);
             let before = state.adaptive.effective();
-            let seen = share.scale_up(state.throughput.surely_within(now));
-            state.adaptive.clean(now, seen);
+            let passed = PassedUnits {
+                sent: sent.at,
+                surely: share.scale_up(state.throughput.surely_within(now)),
+                possibly: share.scale_up(state.throughput.within(now)),
+            };
+            state.adaptive.clean(now, passed);
             grew |= state.adaptive.effective() != before;
         }
         grew

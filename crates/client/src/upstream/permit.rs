@@ -254,6 +254,8 @@ pub struct Verdict {
     pub retry_after: Option<Duration>,
     /// The effect on the limits.
     pub limit_feedback: LimitFeedback,
+    /// True if the attempt was a probe of the health machine.
+    pub was_probe: bool,
 }
 
 /// Effect of an attempt on the limits.
@@ -278,5 +280,6 @@ impl Verdict {
         retry: Retryability::Pointless,
         retry_after: None,
         limit_feedback: LimitFeedback::None,
+        was_probe: false,
     };
 }

@@ -48,7 +48,7 @@ impl Reconfiguration<'_> {
         for circuit in self.state.pool.circuits.indexes() {
             let (rules, moment) = (self.rules, self.moment);
             let pool = self.pool();
-            pool.circuits.get_mut(circuit).reconfigure(&rules.health, moment);
+            pool.circuits.get_mut(circuit).reconfigure(rules, moment);
             pool.retune(circuit, now);
         }
         self.refuse_impossible();

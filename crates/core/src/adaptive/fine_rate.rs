@@ -88,8 +88,36 @@ impl FineRate {
         Self(self.0 / 2).max(floor).min(self)
     }
 
-    pub(super) const fn quarter(self) -> Self {
-        Self(self.0 / 4)
+    pub(super) const fn three_quarters(self) -> Self {
+        self.share(QUARTER_LESS)
+    }
+
+    /// Returns the rate after a throttle of a long window: the units let through, but a twentieth to
+    /// a tenth less.
+    pub(super) fn eased_by(self, admitted: u64) -> Self {
+        Self::units(admitted).clamp(self.share(TENTH_LESS), self.eased())
+    }
+
+    /// Returns a twentieth less, and a whole unit less, or nothing would change at low rates.
+    pub(super) fn below(self) -> Self {
+        let eased = self.eased();
+        if self.0 < 2 * MILLION {
+            return eased;
+        }
+        Self(self.0 / MILLION * MILLION - MILLION / 20).min(eased)
+    }
+
+    /// Returns the whole units.
+    pub(super) fn whole(self) -> u64 {
+        u64::try_from(self.0 / MILLION).unwrap_or(u64::MAX)
+    }
+
+    pub(super) fn plus_unit(self) -> Self {
+        Self(self.0.saturating_add(MILLION)).min(Self::MAX)
+    }
+
+    pub(super) fn plus_quarter_unit(self) -> Self {
+        Self(self.0.saturating_add(MILLION / 4)).min(Self::MAX)
     }
 
     pub(super) fn doubled(self) -> Self {
@@ -133,7 +161,8 @@ const NEAR: u32 = 30_000;
 const CALL: u128 = MILLION + MILLION / 4;
 /// With fewer than four units, one more is no neighbourhood.
 const FEW: u32 = 300_000;
-/// More than one step of growth, so that the next window is clean.
+const QUARTER_LESS: u32 = 750_000;
+/// More than one careful step of growth, so that the next window is clean.
 const TWENTIETH_LESS: u32 = 950_000;
 
 #[cfg(test)]

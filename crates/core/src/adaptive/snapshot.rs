@@ -73,7 +73,7 @@ impl AdaptiveLimit {
             since: now,
             until: now.saturating_add(snapshot.advertised_for),
         });
-        learned.upper_bound = snapshot.upper_bound.map(moved).map(UpperBound::remembered);
+        learned.upper_bound = snapshot.upper_bound.map(|at| UpperBound::remembered(moved(at), now));
         learned.advance(now);
         learned.held_until = now.saturating_add(snapshot.held_for);
         learned.shrunk = Some(now);

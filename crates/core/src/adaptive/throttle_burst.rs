@@ -1,14 +1,12 @@
 //! Evidence of a throttle about the rate.
 //!
 //! The rate was too high, and the units let through before show by how much, as far as they can be
-//! counted. Halving at each throttle would overshoot downwards as often as it helps. Of one burst
-//! only the first throttle counts, unless a later one brings a better count.
-
-use core::time::Duration;
+//! counted. Of one burst only the first throttle counts, unless a later one brings a better count.
+//! A throttle while little of the limit was used is about another user of the key, or an outage.
 
 use super::fine_rate::FineRate;
 use super::upper_bound::UpperBound;
-use super::{AdaptiveLimit, LimitChange, SHORTEST_WINDOW};
+use super::{AdaptiveLimit, LimitChange};
 use crate::Nanos;
 
 /// A throttle that lowered the rate.
@@ -20,23 +18,58 @@ pub(super) struct ThrottleBurst {
     admitted: u64,
 }
 
+/// Counts of the window before a throttle.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ThrottleCounts {
+    pub(super) admitted: u64,
+    pub(super) used: u64,
+}
+
 impl AdaptiveLimit {
-    pub(super) fn throttled(&mut self, now: Nanos, sent: Nanos, admitted: u64) -> LimitChange {
-        let throttled_at = self.level;
-        let reaction = self.step_down(now, sent, self.shrunk_to(admitted));
-        match (reaction, self.burst) {
-            (LimitChange::Shrunk, _) => {
-                self.burst = Some(ThrottleBurst {
-                    since: now,
-                    throttled_at,
-                    admitted,
-                });
-                self.place_upper_bound(throttled_at, admitted);
-                reaction
-            }
-            (LimitChange::SameBurst, Some(burst)) => self.count_on(now, burst, admitted),
-            (_, _) => reaction,
+    pub(super) fn throttled(&mut self, now: Nanos, sent: Nanos, counts: ThrottleCounts) -> LimitChange {
+        let admitted = counts.admitted;
+        if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
+            let change = self.throttled_again(now);
+            return match (change, self.burst) {
+                (LimitChange::Unmoved, Some(burst)) => self.count_on(now, burst, admitted),
+                (LimitChange::Unmoved, None) => LimitChange::SameBurst,
+                (change, _) => change,
+            };
         }
+        // A lowered rate is tried before it is lowered again.
+        if !self.is_tried || admitted == 0 {
+            return self.throttled_again(now);
+        }
+        if !self.is_about_rate(now, counts) {
+            if self.is_long() {
+                self.full_window.suspect(now, admitted);
+                self.is_tried = false;
+            }
+            return LimitChange::Unmoved;
+        }
+        self.clean_since = now;
+        let throttled_at = self.level;
+        let to = self.shrunk_to(now, admitted).max(self.floor()).min(throttled_at);
+        self.full_window.suspect(now, admitted);
+        let change = self.step_down(now, to);
+        if change == LimitChange::Shrunk {
+            self.burst = Some(ThrottleBurst {
+                since: now,
+                throttled_at,
+                admitted,
+            });
+            self.place_upper_bound(throttled_at, admitted);
+        }
+        change
+    }
+
+    /// Returns true if the limit was in use, so that a lower one would have avoided the throttle. A
+    /// long window is lowered once in a window at most.
+    fn is_about_rate(&self, now: Nanos, counts: ThrottleCounts) -> bool {
+        let half = self.level.halved(FineRate::units(2)).whole().max(2);
+        let in_use = counts.used >= half || self.is_countable(counts.admitted);
+        let recently = self.shrunk.is_some_and(|shrunk| now.since(shrunk) < self.window());
+        in_use && !(self.is_long() && recently)
     }
 
     /// Recounts within a burst. The first throttle may overtake successes that were sent before it,
@@ -53,31 +86,41 @@ impl AdaptiveLimit {
         LimitChange::Shrunk
     }
 
-    /// Returns true if enough units were let through to count by.
+    /// Returns true if enough units were let through to count by. Over a longer span the throttle may
+    /// come from another limit with a shorter window. A burst that is cut short does not describe an
+    /// hour.
     fn is_countable(&self, admitted: u64) -> bool {
-        admitted >= Self::MIN_COUNTED && self.configured.per() <= LONGEST_COUNTED
+        admitted >= Self::MIN_COUNTED && !self.is_long()
     }
 
-    /// Returns the rate after one throttle. A single throttle may mislead, so it leaves at least a
-    /// quarter. With enough units let through, the count itself is the server's limit. An expected
-    /// throttle near the last one carries no new information.
-    fn shrunk_to(&self, admitted: u64) -> FineRate {
-        let tried = |upper_bound: UpperBound| upper_bound.is_tried_at(self.last, self.level);
+    /// Returns the rate after one throttle. An expected throttle near the last one carries no new
+    /// information. With enough units let through, the count itself is the server's limit; a count
+    /// soon after a shrink still holds calls from before it, so that step is larger. Fewer units may
+    /// be chance, so half of the rate stays.
+    fn shrunk_to(&self, now: Nanos, admitted: u64) -> FineRate {
+        let tried = |upper_bound: UpperBound| upper_bound.is_tried_at(now, self.level);
         if self.upper_bound.is_some_and(tried) {
-            return self.level.eased().max(self.floor()).min(self.level);
+            return self.level.below();
         }
-        let least = if self.is_countable(admitted) {
-            self.floor()
+        if self.is_long() {
+            return self.level.eased_by(admitted);
+        }
+        if !self.is_countable(admitted) {
+            return self.level.shrunk_to(admitted, self.level.halved(self.floor()));
+        }
+        let counted = self.level.shrunk_to(admitted, self.floor());
+        let again = self.shrunk.is_some_and(|shrunk| now.since(shrunk) < self.window() * 3);
+        if again {
+            counted.min(self.level.three_quarters())
         } else {
-            self.floor().max(self.level.quarter())
-        };
-        self.level.shrunk_to(admitted, least)
+            counted
+        }
     }
 
     /// Raises the rate to the units that the throttled burst got through, one step below its old
     /// rate.
     pub(super) fn recount(&mut self, burst: ThrottleBurst, admitted: u64) {
-        let max = burst.throttled_at.eased().min(self.top());
+        let max = burst.throttled_at.below().min(self.top());
         let counted = FineRate::units(admitted).min(max);
         if counted > self.level {
             self.level = counted;
@@ -85,18 +128,15 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Places the upper bound at the throttled rate. If the count is reliable and far below, it
-    /// goes there: no rate between the two was ever let through.
+    /// Places the upper bound at the throttled rate. If the count is reliable and far below, it goes
+    /// one unit above the count: that many passed, and one more did not.
     fn place_upper_bound(&mut self, throttled_at: FineRate, admitted: u64) {
         let counted = self.is_countable(admitted)
             && self.level == FineRate::units(admitted)
             && self.level.is_far_below(throttled_at);
+        let at = if counted { self.level.plus_unit() } else { throttled_at };
         if let Some(upper_bound) = &mut self.upper_bound {
-            upper_bound.at = if counted { self.level } else { throttled_at };
+            upper_bound.at = at;
         }
     }
 }
-
-/// Over a longer span the throttle may come from another limit with a shorter window. A burst that
-/// is cut short does not describe an hour.
-const LONGEST_COUNTED: Duration = SHORTEST_WINDOW;

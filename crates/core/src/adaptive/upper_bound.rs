@@ -1,12 +1,13 @@
 //! The rate at which a server throttled, and the time during which growth stays below it.
 //!
 //! A client that finds a limit by being throttled must try again, or it would never notice a raise.
-//! Each try costs a throttle and, where the server asks for a wait, about one window without calls.
-//! So growth stops below the last throttled rate and rests there; each further throttle at that
-//! rate doubles the rest. Growing at a steady pace would be throttled every few windows for ever.
+//! Each try costs a throttle. So growth stops below the last throttled rate and rests there for a
+//! share of the time for which the bound has stood: a server that was in trouble for minutes is
+//! noticed soon, and a wrong limit costs a few throttles an hour.
 
 use core::time::Duration;
 
+use super::SHORTEST_WINDOW;
 use super::fine_rate::FineRate;
 use crate::Nanos;
 
@@ -16,50 +17,50 @@ pub(super) struct UpperBound {
     pub(super) at: FineRate,
     /// Growth stays away from the bound before this instant.
     rests_until: Nanos,
-    /// Number of earlier throttles at about this rate.
-    found: u32,
+    /// First throttle at about this rate.
+    since: Nanos,
 }
 
 impl UpperBound {
     /// Builds a bound from stored state, without a recent throttle.
-    pub(super) const fn remembered(at: FineRate) -> Self {
+    pub(super) const fn remembered(at: FineRate, now: Nanos) -> Self {
         Self {
             at,
             rests_until: Nanos::ZERO,
-            found: 0,
+            since: now,
         }
     }
 
     /// Builds the bound of a throttle at this rate, after an earlier bound that is still known.
     pub(super) fn hit(now: Nanos, at: FineRate, before: Option<Self>, window: Duration) -> Self {
         let same = before.filter(|before| at.is_near(before.at));
-        let found = same.map_or(0, |before| before.found.saturating_add(1));
-        let windows = REST << found.min(DOUBLINGS);
-        let rest = window.saturating_mul(windows).min(LONGEST_REST);
+        let since = same.map_or(now, |before| before.since);
+        let windows = if window > SHORTEST_WINDOW { LONG_REST } else { REST };
+        let least = window.max(SHORTEST_WINDOW).saturating_mul(windows);
+        let rest = (now.since(since) / REST_SHARE).min(LONGEST_REST).max(least);
         Self {
             at,
             rests_until: now.saturating_add(rest),
-            found,
+            since,
         }
     }
 
-    /// Returns true if the rate is too near to the bound to grow now.
-    pub(super) fn holds(&self, now: Nanos, level: FineRate) -> bool {
-        level.is_near(self.at) && now < self.rests_until
+    /// Returns true if the rest is over.
+    pub(super) fn is_rested(&self, now: Nanos) -> bool {
+        now >= self.rests_until
     }
 
     /// Returns true if growth is testing the bound, so that a throttle is expected.
     pub(super) fn is_tried_at(&self, now: Nanos, level: FineRate) -> bool {
-        level.is_near(self.at) && now >= self.rests_until
+        level.is_near(self.at) && self.is_rested(now)
     }
 }
 
-/// In windows. With the few careful steps after it, growth tests the bound once in 25 windows.
-/// Where the server asks for a wait, a throttle costs one window and a quarter of recovery: a
-/// twentieth of the time.
+/// Shortest rest in windows.
 const REST: u32 = 20;
-/// Up to 80 windows: with limits per second, the client notices a recovered server within two
-/// minutes.
-const DOUBLINGS: u32 = 2;
-/// Ten windows of a minute; a window of an hour is a rest by itself.
+/// Shortest rest in windows longer than a second.
+const LONG_REST: u32 = 2;
+/// The rest is a tenth of the age of the bound.
+const REST_SHARE: u32 = 10;
+/// Six throttles an hour at most.
 const LONGEST_REST: Duration = Duration::from_mins(10);

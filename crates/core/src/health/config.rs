@@ -18,22 +18,26 @@ pub struct HealthSettings {
     pub window_length: u16,
     /// Minimum number of outcomes before their ratio counts.
     pub min_samples: u16,
+    /// Minimum number of failures before their ratio counts.
+    pub min_failures: u16,
     /// Share of failures at which Normal is left.
     pub p_throttle: Share,
-    /// Streak at which Normal is left.
-    pub n_throttle: u32,
-    /// Outcomes that form a streak.
-    pub streak: StreakRule,
+    /// Number of throttled calls in a row at which Normal is left.
+    pub n_throttle: Option<u32>,
+    /// Number of failures of any kind in a row that lead to Sleep.
+    pub n_failures: Option<u32>,
     /// Target of a transition from Normal after failures.
     pub escalation: Escalation,
     /// Share of failures below which Throttle may return to Normal.
     pub p_recover: Share,
     /// Number of successes that Throttle needs to return to Normal.
     pub s_recover: u32,
-    /// Streak at which Throttle becomes Sleep.
-    pub n_cacheonly: u32,
+    /// State that follows Throttle when calls succeed again.
+    pub throttle_exit: ThrottleExit,
+    /// Number of throttled calls in a row at which Throttle becomes Sleep.
+    pub n_cacheonly: Option<u32>,
     /// Share of failures at which Throttle becomes Sleep, if it lasts.
-    pub p_sleep: Share,
+    pub p_sleep: Option<Share>,
     /// Time for which it must last.
     pub p_sleep_held: Duration,
     /// Time for which a ratio must persist before it is believed.
@@ -51,31 +55,43 @@ pub struct HealthSettings {
     /// Random extension of a Sleep as a share of its cooldown, so that several processes do not
     /// wake together.
     pub sleep_jitter: Share,
-    /// Growth of the cooldown with each failed recovery.
+    /// Duration of a Sleep without a server's time.
+    pub cooldown: CooldownRule,
+    /// Growth of the cooldown with each failed recovery, if it doubles.
     pub cooldown_factor: RateFactor,
+    /// Share of the time since Normal was left that a Sleep takes, if it is a share.
+    pub sleep_share: Share,
     /// Share of each rate that is left in Throttle.
     pub throttle_share: Share,
     /// Minimum speed in Throttle of every rate that had it.
     pub throttle_floor: Rate,
-    /// Maximum number of requests in flight in Normal.
-    pub concurrency: u32,
+    /// Maximum number of requests in flight in Normal; `None` lets the limits bind instead.
+    pub concurrency: Option<u32>,
     /// Number of probes that must succeed.
     pub probe_success: u32,
     /// Number of neutral responses that weigh like one successful probe: this number times
     /// `probe_success`, and no failure, lead to Normal. An API that answers every probe with 404
     /// neither throttles nor fails; waiting for a success would probe it for ever.
     pub neutral_per_success: u32,
-    /// Maximum number of probes in flight, at most 8.
+    /// Maximum number of probes in flight before the first success.
+    pub probe_start: u32,
+    /// Maximum number of probes in flight after the first success, at most 8.
     pub probe_concurrency: u32,
     /// Maximum rate of probes.
-    pub probe_rate: Rate,
+    pub probe_rate: Option<Rate>,
     /// Time after which a probe without a response counts as failed. Choose it longer than one
     /// attempt can take.
     pub probe_timeout: Duration,
+    /// Time that a probe is given, up to its timeout.
+    pub probe_patience: ProbePatience,
+    /// Instant from which the Sleep after a failed probe counts.
+    pub probe_from: ProbeInstant,
     /// Growth of the rate at each step of the ramp after a recovery.
     pub ramp_factor: RateFactor,
     /// Duration of each step of the ramp.
     pub ramp_every: Duration,
+    /// Outages after which the rate grows by a ramp.
+    pub ramp_after: RampRule,
     /// Number of failed recoveries in a row that lead to `CacheOnly`; `None` disables it.
     pub cache_only_after: Option<u32>,
     /// Period after which an automatic `CacheOnly` tries to recover. A state that began without an
@@ -88,35 +104,71 @@ pub struct HealthSettings {
 }
 
 impl HealthSettings {
-    /// A plain circuit breaker: no Throttle between closed and open, any failure extends the
-    /// streak, and three probes decide after thirty seconds.
-    pub const BREAKER: Self = Self {
-        p_throttle: Share::percent(50),
-        n_throttle: 5,
-        streak: StreakRule::Failures,
-        escalation: Escalation::Sleep,
-        sleep_min: Duration::from_secs(30),
-        sleep_jitter: Share::NONE,
+    /// The default machine of five states, which serves callers again soon after an outage. A Sleep
+    /// is a share of the outage, so that a short outage ends quickly and a long one costs few probes.
+    pub const ADAPTIVE: Self = Self {
+        window: Duration::from_secs(30),
+        window_length: 300,
+        // Four calls in flight that take ten seconds each never reach twenty outcomes in the window.
+        min_samples: 8,
+        min_failures: 8,
+        p_throttle: Share::percent(20),
+        n_throttle: None,
+        // Five would leave Normal too often at a quarter of failures, and save three calls.
+        n_failures: Some(8),
+        escalation: Escalation::Throttle,
+        p_recover: Share::percent(10),
+        s_recover: 10,
+        throttle_exit: ThrottleExit::Normal,
+        n_cacheonly: None,
+        p_sleep: None,
+        p_sleep_held: Duration::from_mins(5),
+        confirm_after: Duration::from_millis(250),
+        short_retry_after: Duration::from_secs(5),
+        max_retry_after: Duration::from_hours(24),
+        sleep_min: Duration::from_secs(1),
+        sleep_max: Duration::from_secs(30),
+        sleep_jitter: Share::percent(25),
+        cooldown: CooldownRule::Share,
+        cooldown_factor: RateFactor::percent(200),
+        sleep_share: Share::percent(5),
+        throttle_share: Share::percent(50),
+        throttle_floor: FIVE_A_SECOND,
+        concurrency: None,
         probe_success: 3,
-        probe_concurrency: 3,
+        // An API that answers every probe with 404 neither throttles nor fails.
+        neutral_per_success: 1,
+        probe_start: 1,
+        probe_concurrency: 2,
+        probe_rate: None,
+        probe_timeout: Duration::from_secs(15),
+        probe_patience: ProbePatience::Latency,
+        probe_from: ProbeInstant::Sending,
+        // Eight steps from half to full speed: ten seconds.
+        ramp_factor: RateFactor::percent(110),
+        ramp_every: Duration::from_millis(1_250),
+        ramp_after: RampRule::Throttles,
         cache_only_after: None,
-        ..Self::ADAPTIVE
+        auto_recover: Some(Duration::from_mins(15)),
+        release_jitter: Duration::from_secs(1),
     };
 
-    /// The default machine of five states.
-    pub const ADAPTIVE: Self = Self {
+    /// A machine that yields early and returns slowly, for APIs that ban fast clients.
+    pub const CAUTIOUS: Self = Self {
         window: Duration::from_secs(30),
         window_length: 300,
         // One failure of one is 100 %; eleven of fifty must be enough.
         min_samples: 20,
+        min_failures: 0,
         p_throttle: Share::percent(20),
-        n_throttle: 3,
-        streak: StreakRule::Throttled,
+        n_throttle: Some(3),
+        n_failures: None,
         escalation: Escalation::Throttle,
         p_recover: Share::percent(10),
         s_recover: 10,
-        n_cacheonly: 5,
-        p_sleep: Share::percent(60),
+        throttle_exit: ThrottleExit::HalfOpen,
+        n_cacheonly: Some(5),
+        p_sleep: Some(Share::percent(60)),
         p_sleep_held: Duration::from_mins(5),
         // At 35 calls a second two outcomes are 28 ms apart, which confirms nothing.
         confirm_after: Duration::from_millis(250),
@@ -126,22 +178,71 @@ impl HealthSettings {
         sleep_min: Duration::from_secs(2),
         sleep_max: Duration::from_mins(5),
         sleep_jitter: Share::percent(25),
+        cooldown: CooldownRule::Doubling,
         cooldown_factor: RateFactor::percent(200),
+        sleep_share: Share::percent(5),
         throttle_share: Share::percent(50),
         throttle_floor: FIVE_A_SECOND,
-        concurrency: 4,
+        concurrency: Some(4),
         probe_success: 5,
         // Twenty responses at three a second take 7 s, which is less than one probe timeout.
         neutral_per_success: 4,
+        probe_start: 1,
         probe_concurrency: 1,
-        probe_rate: THREE_A_SECOND,
+        probe_rate: Some(THREE_A_SECOND),
         // An attempt may take ten seconds; half as much again covers its cancellation.
         probe_timeout: Duration::from_secs(15),
+        probe_patience: ProbePatience::Fixed,
+        probe_from: ProbeInstant::Failure,
         ramp_factor: RateFactor::percent(110),
         ramp_every: Duration::from_mins(5),
+        ramp_after: RampRule::Always,
         cache_only_after: Some(5),
-        // Five failed recoveries take a minute or more. One try in a quarter of an hour is rare
-        // enough for an API that is down and soon enough for its users.
+        auto_recover: None,
+        release_jitter: Duration::from_secs(1),
+    };
+
+    /// A plain circuit breaker: no Throttle between closed and open, and three trial calls decide
+    /// after thirty seconds.
+    pub const BREAKER: Self = Self {
+        window: Duration::from_secs(30),
+        window_length: 300,
+        min_samples: 20,
+        min_failures: 0,
+        p_throttle: Share::percent(50),
+        n_throttle: None,
+        n_failures: Some(5),
+        escalation: Escalation::Sleep,
+        p_recover: Share::percent(10),
+        s_recover: 10,
+        throttle_exit: ThrottleExit::HalfOpen,
+        n_cacheonly: None,
+        p_sleep: None,
+        p_sleep_held: Duration::from_mins(5),
+        confirm_after: Duration::from_millis(250),
+        short_retry_after: Duration::from_secs(5),
+        max_retry_after: Duration::from_hours(24),
+        sleep_min: Duration::from_secs(30),
+        sleep_max: Duration::from_secs(30),
+        sleep_jitter: Share::NONE,
+        cooldown: CooldownRule::Doubling,
+        cooldown_factor: RateFactor::ONE,
+        sleep_share: Share::percent(5),
+        throttle_share: Share::percent(50),
+        throttle_floor: FIVE_A_SECOND,
+        concurrency: None,
+        probe_success: 3,
+        neutral_per_success: 4,
+        probe_start: 3,
+        probe_concurrency: 3,
+        probe_rate: Some(THREE_A_SECOND),
+        probe_timeout: Duration::from_secs(15),
+        probe_patience: ProbePatience::Fixed,
+        probe_from: ProbeInstant::Failure,
+        ramp_factor: RateFactor::percent(110),
+        ramp_every: Duration::from_mins(5),
+        ramp_after: RampRule::Never,
+        cache_only_after: None,
         auto_recover: Some(Duration::from_mins(15)),
         release_jitter: Duration::from_secs(1),
     };
@@ -184,6 +285,11 @@ impl HealthConfig {
         }
     }
 
+    /// Returns the profile of [`HealthSettings::CAUTIOUS`].
+    pub const fn cautious() -> Self {
+        Self(HealthSettings::CAUTIOUS)
+    }
+
     /// Returns the profile of [`HealthSettings::BREAKER`].
     pub const fn breaker() -> Self {
         Self(HealthSettings::BREAKER)
@@ -201,13 +307,52 @@ impl Default for HealthConfig {
     }
 }
 
-/// Outcomes that form a streak.
+/// State that follows Throttle when calls succeed again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StreakRule {
-    /// Throttled calls; any other outcome that counts ends the streak.
-    Throttled,
-    /// Failures of any kind; a success ends it.
-    Failures,
+pub enum ThrottleExit {
+    /// Full speed: calls that pass in Throttle are probes already.
+    Normal,
+    /// Probes.
+    HalfOpen,
+}
+
+/// Duration of a Sleep without a server's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CooldownRule {
+    /// Grows by `cooldown_factor` with each failed recovery.
+    Doubling,
+    /// A share of the time since Normal was left.
+    Share,
+}
+
+/// Time that a probe is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbePatience {
+    /// `probe_timeout`.
+    Fixed,
+    /// Three times the usual latency, at least two seconds and at most `probe_timeout`. A good
+    /// response that comes later ends the Sleep.
+    Latency,
+}
+
+/// Instant of a probe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProbeInstant {
+    /// Its failure.
+    Failure,
+    /// Its sending: a probe that hangs does not add its timeout to the Sleep.
+    Sending,
+}
+
+/// Outages after which the rate grows by a ramp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RampRule {
+    /// All that end with probes.
+    Always,
+    /// Those that began with throttled calls: after others the rate was not the cause.
+    Throttles,
+    /// None.
+    Never,
 }
 
 /// Target of a transition from Normal after failures.

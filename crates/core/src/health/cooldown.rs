@@ -20,6 +20,14 @@ impl Cooldown {
         Self(span_nanos(settings.sleep_min))
     }
 
+    /// Returns a share of an outage that has lasted for `outage`, at least `least`.
+    pub(super) fn share_of(outage: Duration, least: Duration, settings: &HealthSettings) -> Self {
+        let share = u128::from(settings.sleep_share.as_parts_per_million());
+        let nanos = u128::from(span_nanos(outage)) * share / 1_000_000;
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        Self(nanos.max(span_nanos(least))).within(settings)
+    }
+
     /// Grows by the factor, up to the longest sleep.
     pub(super) fn grown(self, settings: &HealthSettings) -> Self {
         Self(settings.cooldown_factor.times(self.0)).within(settings)
@@ -67,7 +75,7 @@ mod tests {
             let settings = HealthSettings {
                 sleep_min: SECOND * least,
                 sleep_max: SECOND * max,
-                ..HealthSettings::default()
+                ..HealthSettings::CAUTIOUS
             };
             let mut cooldown = Cooldown::first(&settings);
             for _ in 0..10 {
@@ -82,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_draw_is_up_to_a_quarter_longer_than_its_cooldown() {
-        let settings = HealthSettings::default();
+        let settings = HealthSettings::CAUTIOUS;
         let cooldown = Cooldown::first(&settings).grown(&settings);
         assert_eq!(cooldown.draw(&settings, 0), SECOND * 4);
         assert_eq!(cooldown.draw(&settings, u64::MAX), SECOND * 5);

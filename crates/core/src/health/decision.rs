@@ -53,7 +53,8 @@ impl HealthTicket {
     /// Consumes the ticket.
     pub(super) fn redeem(self, generation: u64) -> TicketStatus {
         match self.slot {
-            _ if self.generation != generation => TicketStatus::Stale,
+            Some(_) if self.generation != generation => TicketStatus::LateProbe,
+            None if self.generation != generation => TicketStatus::Stale,
             Some(slot) => TicketStatus::Probe(slot),
             None => TicketStatus::Plain,
         }
@@ -70,6 +71,8 @@ impl HealthTicket {
 pub(super) enum TicketStatus {
     /// Sent before the last transition: its outcome does not describe this state.
     Stale,
+    /// A probe of an earlier HalfOpen.
+    LateProbe,
     /// An ordinary request of this state.
     Plain,
     /// A probe of this state.

@@ -110,20 +110,23 @@ impl HealthConfigError {
     fn is_made_by(self, s: &HealthSettings) -> bool {
         match self {
             Self::NoWindow => s.window.is_zero() || s.window_length == 0,
-            Self::SamplesOutsideWindow => s.min_samples == 0 || s.min_samples > s.window_length,
+            Self::SamplesOutsideWindow => s.min_samples == 0 || s.min_samples.max(s.min_failures) > s.window_length,
             Self::TripsOnNothing => s.p_throttle == Share::NONE || s.p_recover == Share::NONE,
-            Self::NoStreak => s.n_throttle == 0 || s.n_cacheonly == 0,
+            Self::NoStreak => [s.n_throttle, s.n_failures, s.n_cacheonly].contains(&Some(0)),
             Self::RecoversAboveThrottle => s.p_recover > s.p_throttle,
-            Self::ThrottlesAboveSleep => s.p_throttle > s.p_sleep,
+            Self::ThrottlesAboveSleep => s.p_sleep.is_some_and(|share| s.p_throttle > share),
             Self::NoRecovery => s.s_recover == 0,
             Self::ShortAboveMax => s.short_retry_after > s.max_retry_after,
             Self::NoSleep => s.sleep_min.is_zero(),
             Self::SleepMinAboveMax => s.sleep_min > s.sleep_max,
             Self::CooldownShrinks => s.cooldown_factor < RateFactor::ONE,
             Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
-            Self::NoConcurrency => s.concurrency == 0,
+            Self::NoConcurrency => s.concurrency == Some(0),
             Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
-            Self::ProbeConcurrencyOutOfRange => !(1..=MAX_PROBES).contains(&s.probe_concurrency),
+            Self::ProbeConcurrencyOutOfRange => {
+                !(1..=MAX_PROBES).contains(&s.probe_start.min(s.probe_concurrency))
+                    || s.probe_start.max(s.probe_concurrency) > MAX_PROBES
+            }
             Self::NoProbeTime => s.probe_timeout.is_zero(),
             Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
             Self::CacheOnlyAtOnce => s.cache_only_after == Some(0),
@@ -136,9 +139,9 @@ impl fmt::Display for HealthConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoWindow => "window and window_length must be above 0",
-            Self::SamplesOutsideWindow => "min_samples must be 1 to window_length",
+            Self::SamplesOutsideWindow => "min_samples and min_failures must be 1 to window_length",
             Self::TripsOnNothing => "p_throttle and p_recover must be above 0",
-            Self::NoStreak => "n_throttle and n_cacheonly must be at least 1",
+            Self::NoStreak => "n_throttle, n_failures and n_cacheonly must be at least 1, or \"never\"",
             Self::RecoversAboveThrottle => "p_recover must not be above p_throttle",
             Self::ThrottlesAboveSleep => "p_throttle must not be above p_sleep",
             Self::NoRecovery => "s_recover must be at least 1",
@@ -149,7 +152,7 @@ impl fmt::Display for HealthConfigError {
             Self::ThrottlesToNothing => "throttle_share must be above 0",
             Self::NoConcurrency => "concurrency must be at least 1",
             Self::NoProbes => "probe_success and neutral_per_success must be at least 1",
-            Self::ProbeConcurrencyOutOfRange => "probe_concurrency must be 1 to 8",
+            Self::ProbeConcurrencyOutOfRange => "probe_start and probe_concurrency must be 1 to 8",
             Self::NoProbeTime => "probe_timeout must be above 0",
             Self::NoRamp => "ramp_factor must be at least 1.01 and ramp_every above 0",
             Self::CacheOnlyAtOnce => "cache_only_after must be at least 1, or left out for never",
@@ -171,14 +174,14 @@ mod tests {
     use crate::HealthConfig;
 
     fn errors(change: impl FnOnce(&mut HealthSettings)) -> Vec<HealthConfigError> {
-        let mut settings = HealthSettings::default();
+        let mut settings = HealthSettings::CAUTIOUS;
         change(&mut settings);
         HealthConfig::new(settings).map_or_else(|invalid| invalid.all().to_vec(), |_| Vec::new())
     }
 
     #[test]
     fn the_profiles_are_valid() {
-        for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+        for profile in [HealthSettings::CAUTIOUS, HealthSettings::BREAKER] {
             assert!(HealthConfig::new(profile).is_ok());
         }
     }
@@ -258,7 +261,7 @@ mod tests {
         let settings = HealthSettings {
             concurrency: 0,
             sleep_min: Duration::ZERO,
-            ..HealthSettings::default()
+            ..HealthSettings::CAUTIOUS
         };
         let invalid = HealthConfig::new(settings).expect_err("two errors");
         assert_eq!(

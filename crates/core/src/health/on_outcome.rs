@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use super::config::{Escalation, StreakRule};
+use super::config::{Escalation, ProbeInstant, ProbePatience, ThrottleExit};
 use super::decision::TicketStatus;
 use super::{ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason};
 use crate::outcome::{Outcome, OutcomeClass};
@@ -16,10 +16,12 @@ impl Health {
     pub fn record(&mut self, now: Nanos, ticket: HealthTicket, outcome: Outcome, entropy: u64) -> HealthChange {
         let now = self.clamped(now);
         let change = self.obey(now, outcome, entropy);
-        if self.take_back(ticket) == TicketStatus::Stale {
-            return change;
-        }
-        match self.judge(now, outcome, entropy) {
+        let step = match self.take_back(ticket) {
+            ReturnedTicket::Stale => None,
+            ReturnedTicket::LateProbe => self.judge_late_probe(now, outcome),
+            ReturnedTicket::Current { sent } => self.judge(now, sent.unwrap_or(now), outcome, entropy),
+        };
+        match step {
             Some(step) => HealthChange::Moved(self.enter(now, step)),
             None => change,
         }
@@ -31,13 +33,17 @@ impl Health {
         self.take_back(ticket);
     }
 
-    fn take_back(&mut self, ticket: HealthTicket) -> TicketStatus {
-        let status = ticket.redeem(self.generation);
-        if let TicketStatus::Probe(slot) = status {
-            self.probes.free(slot);
-            self.reschedule();
+    fn take_back(&mut self, ticket: HealthTicket) -> ReturnedTicket {
+        match ticket.redeem(self.generation) {
+            TicketStatus::Stale => ReturnedTicket::Stale,
+            TicketStatus::LateProbe => ReturnedTicket::LateProbe,
+            TicketStatus::Plain => ReturnedTicket::Current { sent: None },
+            TicketStatus::Probe(slot) => {
+                let sent = self.probes.free(slot);
+                self.reschedule();
+                ReturnedTicket::Current { sent }
+            }
         }
-        status
     }
 
     /// Starts a cooldown for all callers as long as the server asks, merged by maximum.
@@ -58,15 +64,28 @@ impl Health {
         let settings = self.settings();
         match outcome.retry_after() {
             Some(span) => Some(span.min(settings.max_retry_after)),
-            None if outcome.effect() == OutcomeClass::Banned => Some(self.cooldown.draw(settings, entropy)),
+            None if outcome.effect() == OutcomeClass::Banned => Some(self.draw_sleep(self.latest, entropy)),
             None => None,
         }
     }
 
-    fn judge(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
+    /// Ends a Sleep if a probe that was given up succeeded.
+    fn judge_late_probe(&self, now: Nanos, outcome: Outcome) -> Option<HealthStep> {
+        let ends = self.state == HealthState::Sleep
+            && self.hold.is_none()
+            && self.settings().probe_patience == ProbePatience::Latency
+            && outcome.effect() == OutcomeClass::Success
+            && now >= self.cooling_until;
+        ends.then_some(HealthStep::to(HealthState::HalfOpen, TransitionReason::LateResponse))
+    }
+
+    fn judge(&mut self, now: Nanos, sent: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
         match outcome.effect() {
             OutcomeClass::Cancelled => return None,
             OutcomeClass::Neutral => return self.judge_neutral(),
+            _ if outcome.is_explained() && self.state != HealthState::HalfOpen => {
+                return self.judge_explained(now, outcome, entropy);
+            }
             _ => {}
         }
         self.count(now, outcome.effect());
@@ -75,23 +94,34 @@ impl Health {
         }
         match self.state {
             HealthState::Normal | HealthState::Throttle => self.judge_call(now, outcome, entropy),
-            HealthState::HalfOpen => self.judge_probe(now, outcome, entropy),
+            HealthState::HalfOpen => self.judge_probe(now, sent, outcome, entropy),
             HealthState::Sleep | HealthState::CacheOnly => None,
         }
     }
 
     fn count(&mut self, now: Nanos, effect: OutcomeClass) {
         self.window.record(now, effect);
-        let adds = match self.settings().streak {
-            StreakRule::Throttled => {
-                matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned)
-            }
-            StreakRule::Failures => effect != OutcomeClass::Success,
-        };
-        self.streak = if adds { self.streak.saturating_add(1) } else { 0 };
+        let throttled = matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned);
+        self.streak = if throttled { self.streak.saturating_add(1) } else { 0 };
         if effect == OutcomeClass::Success {
             self.successes = self.successes.saturating_add(1);
+            self.failures = 0;
+        } else {
+            self.failures = self.failures.saturating_add(1);
         }
+    }
+
+    /// Obeys a long wait of a throttle that a lowered limit explains.
+    fn judge_explained(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
+        let is_open = matches!(self.state, HealthState::Normal | HealthState::Throttle) && self.hold.is_none();
+        let reason = self.stop_reason(outcome).filter(|_| is_open)?;
+        self.streak = self.streak.saturating_add(1);
+        let until = self.sleep_until(now, outcome, entropy);
+        Some(HealthStep {
+            to: HealthState::Sleep,
+            reason,
+            until,
+        })
     }
 
     fn judge_call(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
@@ -111,22 +141,51 @@ impl Health {
         Some(HealthStep { to, reason, until })
     }
 
-    fn judge_probe(&mut self, now: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
+    fn judge_probe(&mut self, now: Nanos, sent: Nanos, outcome: Outcome, entropy: u64) -> Option<HealthStep> {
         if outcome.effect() == OutcomeClass::Success {
-            let enough = self.probes.succeed() >= self.settings().probe_success;
-            return enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesOk));
+            self.probes.succeed();
+            return self.recovered(TransitionReason::ProbesOk);
         }
         let reason = self.stop_reason(outcome).unwrap_or(TransitionReason::ProbeFailed);
-        self.cooldown = self.cooldown.grown(self.config.settings());
-        let until = self.sleep_until(now, outcome, entropy);
-        Some(self.failed_recovery(
-            now,
-            HealthStep {
+        // The server named a time and is obeyed: that is no failed recovery.
+        if let Some(wait) = self.requested_wait(outcome, entropy) {
+            return Some(HealthStep {
                 to: HealthState::Sleep,
                 reason,
-                until,
-            },
-        ))
+                until: now.saturating_add(wait),
+            });
+        }
+        Some(self.failed_probe(now, sent, reason, entropy))
+    }
+
+    /// Returns the step after a probe that failed or was given up.
+    pub(super) fn failed_probe(
+        &mut self,
+        now: Nanos,
+        sent: Nanos,
+        reason: TransitionReason,
+        entropy: u64,
+    ) -> HealthStep {
+        self.cooldown = self.cooldown.grown(self.config.settings());
+        let from = match self.settings().probe_from {
+            ProbeInstant::Failure => now,
+            ProbeInstant::Sending => sent,
+        };
+        let until = from.saturating_add(self.draw_sleep(now, entropy)).max(now);
+        let sleep = HealthStep {
+            to: HealthState::Sleep,
+            reason,
+            until,
+        };
+        self.failed_recovery(now, sleep)
+    }
+
+    /// Returns to Normal if enough probes got good responses.
+    fn recovered(&self, reason: TransitionReason) -> Option<HealthStep> {
+        let settings = self.settings();
+        let needed = settings.probe_success.saturating_mul(settings.neutral_per_success);
+        let enough = self.probes.weight(settings.neutral_per_success) >= needed;
+        enough.then_some(HealthStep::to(HealthState::Normal, reason))
     }
 
     /// Judges a neutral response, which moves only a state that waits for responses.
@@ -134,14 +193,12 @@ impl Health {
         if self.state != HealthState::HalfOpen {
             return None;
         }
-        let settings = self.config.settings();
-        let max = settings.probe_success.saturating_mul(settings.neutral_per_success);
-        let enough = self.probes.respond_neutrally() >= max;
-        enough.then_some(HealthStep::to(HealthState::Normal, TransitionReason::ProbesAnswered))
+        self.probes.respond_neutrally();
+        self.recovered(TransitionReason::ProbesAnswered)
     }
 
     /// Counts a failed recovery: returns another Sleep, or `CacheOnly` if there were too many.
-    pub(super) fn failed_recovery(&mut self, now: Nanos, sleep: HealthStep) -> HealthStep {
+    fn failed_recovery(&mut self, now: Nanos, sleep: HealthStep) -> HealthStep {
         self.failed_recoveries = self.failed_recoveries.saturating_add(1);
         match self.settings().cache_only_after {
             Some(max) if self.failed_recoveries >= max => HealthStep {
@@ -170,17 +227,21 @@ impl Health {
     fn sleep_until(&self, now: Nanos, outcome: Outcome, entropy: u64) -> Nanos {
         let wait = self
             .requested_wait(outcome, entropy)
-            .unwrap_or_else(|| self.cooldown.draw(self.settings(), entropy));
+            .unwrap_or_else(|| self.draw_sleep(now, entropy));
         now.saturating_add(wait)
     }
 
     fn streak_move(&self) -> Option<(HealthState, TransitionReason)> {
         let settings = self.settings();
+        if settings.n_failures.is_some_and(|max| self.failures >= max) {
+            return Some((HealthState::Sleep, TransitionReason::Streak));
+        }
         let (to, max) = match self.state {
             HealthState::Normal => (self.escalated(), settings.n_throttle),
             _ => (HealthState::Sleep, settings.n_cacheonly),
         };
-        (self.streak >= max).then_some((to, TransitionReason::Streak))
+        max.is_some_and(|max| self.streak >= max)
+            .then_some((to, TransitionReason::Streak))
     }
 
     /// Evaluates the ratio once: a condition is believed when it holds again later, with nothing
@@ -214,19 +275,26 @@ impl Health {
             HealthState::Normal if self.fails(settings.p_throttle) => {
                 Some((self.escalated(), TransitionReason::ErrorRatio, confirm))
             }
-            HealthState::Throttle if self.fails(settings.p_sleep) => {
+            HealthState::Throttle if settings.p_sleep.is_some_and(|share| self.fails(share)) => {
                 let held = settings.p_sleep_held.max(confirm);
                 Some((HealthState::Sleep, TransitionReason::ErrorRatioHeld, held))
             }
             HealthState::Throttle if self.recovers() => {
-                Some((HealthState::HalfOpen, TransitionReason::SuccessWindowOk, confirm))
+                let to = match settings.throttle_exit {
+                    ThrottleExit::Normal => HealthState::Normal,
+                    ThrottleExit::HalfOpen => HealthState::HalfOpen,
+                };
+                Some((to, TransitionReason::SuccessWindowOk, confirm))
             }
             _ => None,
         }
     }
 
     fn fails(&self, share: Share) -> bool {
-        self.window.at_least(share) && self.window.total() >= self.settings().min_samples.into()
+        let settings = self.settings();
+        self.window.at_least(share)
+            && self.window.total() >= settings.min_samples.into()
+            && self.window.failures() >= settings.min_failures.into()
     }
 
     fn recovers(&self) -> bool {
@@ -240,4 +308,15 @@ impl Health {
             Escalation::Sleep => HealthState::Sleep,
         }
     }
+}
+
+/// Value of a returned ticket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ReturnedTicket {
+    Stale,
+    LateProbe,
+    /// A request of this state, with the time at which it was sent if it was a probe.
+    Current {
+        sent: Option<Nanos>,
+    },
 }

@@ -90,14 +90,14 @@ mod tests {
     fn a_full_share_needs_no_ramp() {
         let settings = HealthSettings {
             throttle_share: Share::ALL,
-            ..HealthSettings::default()
+            ..HealthSettings::CAUTIOUS
         };
         assert_eq!(Ramp::start(Nanos::ZERO, &settings), None);
     }
 
     #[test]
     fn a_ramp_at_the_end_of_the_timeline_stops() {
-        let settings = HealthSettings::default();
+        let settings = HealthSettings::CAUTIOUS;
         let ramp = Ramp::start(Nanos::MAX, &settings).expect("half is left");
         assert!(ramp.current(Nanos::MAX, &settings).is_some());
     }

@@ -24,8 +24,10 @@ pub struct HealthSnapshot {
     pub cooling_until: Option<Nanos>,
     /// The outcomes of this state that count.
     pub counts: OutcomeCounts,
-    /// Throttled calls in a row, or failures where those form the streak.
+    /// Throttled calls in a row.
     pub streak: u32,
+    /// Failures of any kind in a row.
+    pub failures: u32,
     /// Duration of the next Sleep without a server's time, before its jitter.
     pub cooldown: Duration,
     /// Recoveries that failed in a row.
@@ -64,7 +66,8 @@ impl HealthSnapshot {
             cooling_until: (health.cooling_until > now).then_some(health.cooling_until),
             counts: health.window.counts(),
             streak: health.streak,
-            cooldown: health.cooldown.span(),
+            failures: health.failures,
+            cooldown: health.next_cooldown(now).span(),
             failed_recoveries: health.failed_recoveries,
             generation: health.generation,
             ramp: match health.ramp {

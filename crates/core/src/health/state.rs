@@ -136,6 +136,8 @@ pub enum TransitionReason {
     ProbeFailed,
     /// A probe got no response in time.
     ProbeTimedOut,
+    /// A probe that was given up got a good response.
+    LateResponse,
     /// Too many recoveries in a row failed.
     RecoveriesExhausted,
     /// `CacheOnly` lasted for its recovery period.
@@ -161,6 +163,7 @@ impl TransitionReason {
             Self::ProbesAnswered => "probes_answered",
             Self::ProbeFailed => "probe_failed",
             Self::ProbeTimedOut => "probe_timed_out",
+            Self::LateResponse => "late_response",
             Self::RecoveriesExhausted => "recoveries_exhausted",
             Self::AutoRecover => "auto_recover",
             Self::Forced => "forced",

@@ -3,6 +3,9 @@
 //! One field holds the next due instant. It is computed on changes, not on queries, so that a
 //! healthy request costs one comparison.
 
+use core::time::Duration;
+
+use super::config::ProbePatience;
 use super::cooldown::Cooldown;
 use super::ramp::Ramp;
 use super::{Health, HealthState, HealthStep, HealthTransition, TransitionReason};
@@ -33,7 +36,7 @@ impl Health {
     pub(super) fn reschedule(&mut self) {
         self.due = match self.state {
             _ if self.until < Nanos::MAX => self.until.max(self.cooling_until),
-            HealthState::HalfOpen => self.probes.first_deadline().unwrap_or(Nanos::MAX),
+            HealthState::HalfOpen => self.probe_deadline(),
             _ => self.confirmed_at().min(self.ramp_step_at()),
         };
     }
@@ -56,14 +59,26 @@ impl Health {
     }
 
     fn timed_out_probe(&mut self, now: Nanos, entropy: u64) -> HealthStep {
-        self.cooldown = self.cooldown.grown(self.config.settings());
-        let sleep = self.cooldown.draw(self.settings(), entropy);
-        let step = HealthStep {
-            to: HealthState::Sleep,
-            reason: TransitionReason::ProbeTimedOut,
-            until: now.saturating_add(sleep),
-        };
-        self.failed_recovery(now, step)
+        let sent = self.probes.first_sent().unwrap_or(now);
+        self.failed_probe(now, sent, TransitionReason::ProbeTimedOut, entropy)
+    }
+
+    /// Returns the time at which the oldest probe is given up.
+    fn probe_deadline(&self) -> Nanos {
+        let patience = self.probe_patience();
+        let sent = self.probes.first_sent();
+        sent.map_or(Nanos::MAX, |sent| sent.saturating_add(patience))
+    }
+
+    fn probe_patience(&self) -> Duration {
+        let settings = self.settings();
+        match settings.probe_patience {
+            ProbePatience::Fixed => settings.probe_timeout,
+            ProbePatience::Latency => {
+                let usual = Duration::from_nanos(self.latency.saturating_mul(3));
+                usual.max(LEAST_PATIENCE).min(settings.probe_timeout)
+            }
+        }
     }
 
     fn recheck(&mut self, now: Nanos, entropy: u64) -> Option<HealthStep> {
@@ -72,7 +87,7 @@ impl Health {
         self.window.refresh(now);
         let (to, reason) = self.evaluate(now)?;
         let until = match to {
-            HealthState::Sleep => now.saturating_add(self.cooldown.draw(self.settings(), entropy)),
+            HealthState::Sleep => now.saturating_add(self.draw_sleep(now, entropy)),
             _ => Nanos::MAX,
         };
         Some(HealthStep { to, reason, until })
@@ -87,3 +102,6 @@ impl Health {
         self.ramp.map_or(Nanos::MAX, Ramp::next)
     }
 }
+
+/// A healthy API may pause for a second.
+const LEAST_PATIENCE: Duration = Duration::from_secs(2);

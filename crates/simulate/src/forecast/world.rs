@@ -121,7 +121,7 @@ impl LoadWorld {
             max_wait: rules.max_wait,
             queue_limit: rules.queue,
             in_flight: 0,
-            concurrency: rules.health.settings().concurrency,
+            concurrency: rules.concurrency(),
             history: LoadHistory {
                 groups: histories.collect(),
                 ..LoadHistory::default()

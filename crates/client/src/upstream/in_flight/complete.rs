@@ -1,6 +1,6 @@
 //! End of an attempt: it is refunded, or its response and then its body complete.
 
-use outflow_core::{Cost, HealthTicket, Nanos, Outcome, OutcomeClass};
+use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass};
 
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
@@ -79,15 +79,27 @@ impl AdmissionState {
         let report = self.pool.reader().read_attempt(result);
         let classified = self.pool.settings.policy.classify(&report);
         let effect = classified.outcome.effect();
+        let was_probe = known.ticket.is_probe();
         let mut response = ResponseInProgress {
             id: sent.id,
             group: sent.group,
             circuit: known.circuit,
             ticket: Some(known.ticket),
         };
-        // Health first: a lowered limit begins a new throttle burst, and its cause belongs to the old.
-        if effect != OutcomeClass::Success {
-            self.record(&mut response, classified.outcome, now);
+        let change = self.pool.learn_throttle(sent, &classified.outcome, now);
+        let is_explained =
+            effect == OutcomeClass::Throttled && matches!(change, LimitChange::Shrunk | LimitChange::SameBurst);
+        // A lower limit answers the throttle: one cause, one reaction. A lowered limit begins a new throttle
+        // burst afterwards, and its cause belongs to the old.
+        match effect {
+            OutcomeClass::Success => self
+                .pool
+                .circuits
+                .get_mut(known.circuit)
+                .health
+                .observe_latency(now.since(sent.at)),
+            _ if is_explained => self.record(&mut response, classified.outcome.explained(), now),
+            _ => self.record(&mut response, classified.outcome, now),
         }
         // The event of a throttle response counts that response.
         self.pool.emit_settled(sent, report, effect, now);
@@ -95,13 +107,22 @@ impl AdmissionState {
             let marks = known.marks.as_deref();
             self.pool.read_hints(sent, headers, marks, effect, now);
         }
-        let limit_feedback = self.pool.learn(sent, &classified.outcome, now);
+        self.pool.apply_limit_change(sent.group, change, now);
+        if effect == OutcomeClass::Success {
+            self.pool.learn_success(sent, now);
+        }
         self.dispatch_if_freed(now);
+        let limit_feedback = if is_explained {
+            LimitFeedback::Lowered
+        } else {
+            LimitFeedback::None
+        };
         let verdict = Verdict {
             effect,
             retry: classified.retry,
             retry_after: classified.outcome.retry_after(),
             limit_feedback,
+            was_probe,
         };
         Some((verdict, response))
     }
@@ -130,6 +151,7 @@ impl AdmissionState {
             retry: classified.retry,
             retry_after: None,
             limit_feedback: LimitFeedback::None,
+            was_probe: false,
         }
     }
 

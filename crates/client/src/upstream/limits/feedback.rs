@@ -10,9 +10,9 @@ pub(in crate::upstream) enum ThrottleEvidence {
 }
 
 impl ThrottleEvidence {
-    pub(super) const fn evidence(&self, admitted: u64) -> Evidence {
+    pub(super) const fn evidence(&self, admitted: u64, used: u64) -> Evidence {
         match *self {
-            Self::Throttled { sent } => Evidence::Throttled { sent, admitted },
+            Self::Throttled { sent } => Evidence::Throttled { sent, admitted, used },
             Self::Banned { sent, until } => Evidence::Ban { sent, until },
         }
     }

@@ -55,17 +55,6 @@ impl LimitState {
         self
     }
 
-    /// Returns the units that the API let pass in the window before it throttled. A large count includes
-    /// only units that are surely in the window. A small one includes all that may be: a throttle
-    /// response in the middle of a burst need not be about the rate.
-    pub(super) fn admitted(&mut self, now: Nanos) -> u64 {
-        let sure = self.throughput.surely_within(now);
-        if sure >= AdaptiveLimit::MIN_COUNTED {
-            return sure;
-        }
-        self.throughput.within(now)
-    }
-
     /// Records the peak of each window.
     pub(super) fn record_usage(&mut self, now: Nanos, used: u64, window: Duration) {
         self.peak = self.peak.max(used);

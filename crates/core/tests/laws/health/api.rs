@@ -26,7 +26,7 @@ impl Api {
     }
 
     pub(crate) fn usual() -> Self {
-        Self::new(&HealthSettings::default())
+        Self::new(&HealthSettings::CAUTIOUS)
     }
 
     pub(crate) fn entropy(&mut self) -> u64 {

@@ -257,7 +257,7 @@ fn tiny(profile: &HealthSettings) -> HealthSettings {
 
 /// Both profiles, as they are and with low thresholds.
 fn profiles() -> [HealthSettings; 4] {
-    let [adaptive, breaker] = [HealthSettings::ADAPTIVE, HealthSettings::BREAKER];
+    let [adaptive, breaker] = [HealthSettings::CAUTIOUS, HealthSettings::BREAKER];
     [adaptive, tiny(&adaptive), breaker, tiny(&breaker)]
 }
 
@@ -291,7 +291,7 @@ fn every_history_moves_legally_and_heals(profile: &HealthSettings, length: u32) 
 // All 234 256 histories of four events, on thresholds of one or two.
 #[test]
 fn every_short_history_uses_legal_edges_and_can_recover() {
-    every_history_moves_legally_and_heals(&HealthSettings::ADAPTIVE, 4);
+    every_history_moves_legally_and_heals(&HealthSettings::CAUTIOUS, 4);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn every_short_breaker_history_uses_legal_edges_and_can_recover() {
 #[test]
 #[ignore = "long run: cargo xtask test --stress"]
 fn stress_every_short_history_uses_legal_edges_and_can_recover() {
-    for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+    for profile in [HealthSettings::CAUTIOUS, HealthSettings::BREAKER] {
         every_history_moves_legally_and_heals(&profile, 5);
     }
 }

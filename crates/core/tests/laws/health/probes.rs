@@ -153,7 +153,7 @@ fn neutral_responses_count_from_the_start_of_probing() {
 fn the_first_of_several_probes_times_out_first() {
     let mut api = Api::new(&HealthSettings {
         probe_concurrency: 2,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.call(Outcome::BANNED);
     api.wake_when_due();

@@ -50,7 +50,7 @@ fn each_state_has_its_concurrency_and_its_rate() {
 fn a_concurrency_of_one_is_left_in_throttle() {
     let mut api = Api::new(&HealthSettings {
         concurrency: 1,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.calls(3, Outcome::THROTTLED);
     assert_eq!((api.state(), api.health.concurrency()), (HealthState::Throttle, 1));
@@ -106,7 +106,7 @@ fn a_ramp_continues_in_new_steps() {
     let settings = HealthSettings {
         ramp_every: SECOND * 120,
         ramp_factor: RateFactor::percent(150),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     reload(&mut api, &settings);
     let next = stepped.saturating_add(SECOND * 120);
@@ -126,7 +126,7 @@ fn shorter_steps_are_taken_one_by_one() {
     api.pass(SECOND * 240);
     let settings = HealthSettings {
         ramp_every: SECOND,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     reload(&mut api, &settings);
     assert_eq!(api.health.next_wakeup(), Some(api.now));
@@ -143,7 +143,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
     api.pass(SECOND * 601);
     let settings = HealthSettings {
         ramp_factor: RateFactor::percent(300),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     reload(&mut api, &settings);
     assert_eq!(api.health.effective(rate("100/s")), rate("66/s"));
@@ -156,7 +156,7 @@ fn a_reload_first_makes_the_steps_that_were_due() {
 fn a_ramp_ends_exactly_at_the_full_rate() {
     let mut api = Api::new(&HealthSettings {
         ramp_factor: RateFactor::percent(200),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.call(Outcome::BANNED);
     api.wake_when_due();
@@ -174,7 +174,7 @@ fn a_larger_share_may_end_a_ramp_and_a_smaller_one_lowers_it() {
         let mut api = ramping();
         let settings = HealthSettings {
             throttle_share: Share::percent(percent),
-            ..HealthSettings::default()
+            ..HealthSettings::CAUTIOUS
         };
         reload(&mut api, &settings);
         assert_eq!(api.health.effective(rate("100/s")), rate(left));
@@ -198,7 +198,7 @@ fn failures_during_a_ramp_throttle_and_end_it() {
 fn the_cooldown_doubles_up_to_its_cap_and_resets_in_normal() {
     let mut api = Api::new(&HealthSettings {
         cache_only_after: None,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.calls(3, Outcome::THROTTLED);
     let mut slept = api.calls(5, Outcome::THROTTLED).transition();
@@ -251,7 +251,7 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
     let mut api = Api::cache_only();
     let settings = HealthSettings {
         auto_recover: None,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     let config = HealthConfig::new(settings).expect("valid");
     api.health.configure(api.now, config);
@@ -265,7 +265,7 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
 fn a_forced_cache_only_gets_no_timer_from_a_reload() {
     let mut api = Api::cache_only();
     api.health.force(api.now, HealthOverride::CacheOnly);
-    api.health.configure(api.now, HealthConfig::default());
+    api.health.configure(api.now, HealthConfig::cautious());
     api.pass(SECOND * 86_400);
     assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
     assert_eq!(api.state(), HealthState::CacheOnly);
@@ -279,7 +279,7 @@ fn a_new_period_of_cache_only_counts_from_its_start() {
     api.pass(SECOND * 60);
     let settings = HealthSettings {
         auto_recover: Some(SECOND * 300),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     reload(&mut api, &settings);
     let due = entered.saturating_add(SECOND * 300);
@@ -317,7 +317,7 @@ fn a_grown_cooldown_is_brought_within_new_bounds() {
     assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * 32);
     let shorter = HealthSettings {
         sleep_max: SECOND * 10,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     let config = HealthConfig::new(shorter).expect("valid");
     api.health.configure(api.now, config);

@@ -229,7 +229,7 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
     let cases = [
         (HealthSettings::BREAKER, Outcome::THROTTLED, 10),
         (HealthSettings::BREAKER, Outcome::BANNED, 1),
-        (HealthSettings::ADAPTIVE, Outcome::BANNED, 1),
+        (HealthSettings::CAUTIOUS, Outcome::BANNED, 1),
     ];
     for (settings, outcome, seconds) in cases {
         let mut api = Api::new(&settings);
@@ -246,7 +246,7 @@ fn a_servers_time_is_not_stretched_to_our_shortest_sleep() {
 #[test]
 fn the_maximum_wait_is_no_shorter_than_the_parsers_cap() {
     let read = WaitBounds::default().max_honour();
-    for profile in [HealthSettings::ADAPTIVE, HealthSettings::BREAKER] {
+    for profile in [HealthSettings::CAUTIOUS, HealthSettings::BREAKER] {
         assert_eq!(profile.max_retry_after, read);
     }
 }
@@ -356,7 +356,7 @@ fn a_clock_that_steps_back_never_shortens_a_sleep() {
 
 #[test]
 fn the_ends_of_the_timeline_are_safe() {
-    let mut health = Health::new(HealthConfig::default(), Nanos::MAX);
+    let mut health = Health::new(HealthConfig::cautious(), Nanos::MAX);
     for entropy in [0, u64::MAX] {
         for outcome in [
             Outcome::SUCCESS,
@@ -380,7 +380,7 @@ fn settings_change_without_a_transition() {
         probe_success: 2,
         concurrency: 8,
         probe_rate: rate("1/s"),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     let config = HealthConfig::new(changed).expect("valid");
     let mut api = Api::usual();
@@ -419,7 +419,7 @@ fn a_reload_does_not_postpone_a_confirmation() {
     let left = (0..3_600).find_map(|second| {
         api.pass(SECOND);
         if second % 240 == 0 {
-            api.health.configure(api.now, HealthConfig::default());
+            api.health.configure(api.now, HealthConfig::cautious());
         }
         api.wake().or_else(|| {
             api.call(Outcome::SERVER_FAILED);
@@ -443,7 +443,7 @@ fn a_confirmation_follows_the_new_settings() {
         let confirm_after = Duration::from_millis(millis);
         let settings = HealthSettings {
             confirm_after,
-            ..HealthSettings::default()
+            ..HealthSettings::CAUTIOUS
         };
         api.health.configure(api.now, config(&settings));
         let due = Some(seen.saturating_add(confirm_after));
@@ -452,7 +452,7 @@ fn a_confirmation_follows_the_new_settings() {
     let mut fewer = api.health.clone();
     let settings = HealthSettings {
         min_samples: 21,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     fewer.configure(api.now, config(&settings));
     assert_eq!(fewer.next_wakeup(), None);
@@ -472,7 +472,7 @@ fn a_reload_does_not_confirm_one_ratio_by_another() {
         p_recover: Share::percent(5),
         p_throttle: Share::percent(5),
         p_sleep: Share::percent(5),
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     };
     api.health.configure(api.now, config(&strict));
     assert_eq!(api.health.next_wakeup(), None);
@@ -490,7 +490,7 @@ fn a_release_is_jittered_up_to_a_second() {
 fn an_expired_ratio_is_not_believed() {
     let mut api = Api::new(&HealthSettings {
         confirm_after: SECOND * 40,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.calls(20, Outcome::SERVER_FAILED);
     assert_eq!(api.wake_when_due(), None);
@@ -514,7 +514,7 @@ fn one_ratio_does_not_confirm_another() {
 fn a_zero_hold_is_still_confirmed() {
     let mut api = Api::new(&HealthSettings {
         p_sleep_held: Duration::ZERO,
-        ..HealthSettings::default()
+        ..HealthSettings::CAUTIOUS
     });
     api.calls(3, Outcome::THROTTLED);
     assert_eq!(moved(api.calls(30, Outcome::SERVER_FAILED)), None);

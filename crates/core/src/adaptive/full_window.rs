@@ -1,0 +1,94 @@
+//! Throttles of a long window that stays full.
+//!
+//! A window of minutes that is full stays full for a while: after a first step of a few per cent,
+//! calls are throttled and none passes. An outage looks the same at first. So the rate falls to the
+//! counted units only after several throttles without a success, not below half, and once in a
+//! window: a burst that a hidden shorter limit cuts must not drive it down.
+
+use core::time::Duration;
+
+use super::fine_rate::FineRate;
+use super::upper_bound::UpperBound;
+use super::{AdaptiveLimit, LimitChange};
+use crate::Nanos;
+
+/// Throttles since the window may be full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FullWindow {
+    suspected: Option<Suspicion>,
+    /// Time of the last step that such throttles caused.
+    lowered: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Suspicion {
+    /// Units let through before the first throttle.
+    admitted: u64,
+    throttles: u32,
+    since: Nanos,
+}
+
+impl FullWindow {
+    pub(super) const NONE: Self = Self {
+        suspected: None,
+        lowered: None,
+    };
+
+    /// Starts to count throttles.
+    pub(super) const fn suspect(&mut self, now: Nanos, admitted: u64) {
+        self.suspected = Some(Suspicion {
+            admitted,
+            throttles: 0,
+            since: now,
+        });
+    }
+
+    /// Forgets the throttles: a call has passed.
+    pub(super) const fn clear(&mut self) {
+        self.suspected = None;
+    }
+
+    /// Counts a throttle. Returns the units let through before, once the window is surely full.
+    fn count(&mut self, now: Nanos, window: Duration) -> Option<u64> {
+        let suspicion = self.suspected.as_mut()?;
+        suspicion.throttles = suspicion.throttles.saturating_add(1);
+        let lasts = suspicion.throttles >= FEW_THROTTLES && now.since(suspicion.since) >= LASTING;
+        let is_full = suspicion.throttles >= MANY_THROTTLES || lasts;
+        let recently = self.lowered.is_some_and(|at| now.since(at) < window);
+        if !is_full || recently {
+            return None;
+        }
+        self.lowered = Some(now);
+        self.suspected.take().map(|suspicion| suspicion.admitted)
+    }
+}
+
+impl AdaptiveLimit {
+    /// Applies a throttle that comes while nothing passes.
+    pub(super) fn throttled_again(&mut self, now: Nanos) -> LimitChange {
+        if !self.is_long() {
+            return LimitChange::Unmoved;
+        }
+        let Some(admitted) = self.full_window.count(now, self.window()) else {
+            return LimitChange::Unmoved;
+        };
+        let (admitted, before) = (FineRate::units(admitted), self.level);
+        if admitted >= before {
+            return LimitChange::Unmoved;
+        }
+        let half = before.halved(self.floor());
+        let counted = admitted >= half;
+        let to = admitted.max(half);
+        let at = if counted { to.plus_unit() } else { before };
+        (self.burst, self.clean_since) = (None, now);
+        self.lower(now, to);
+        self.upper_bound = Some(UpperBound::hit(now, at, None, self.configured.per()));
+        LimitChange::FullWindow
+    }
+}
+
+/// Throttles that show a full window at once.
+const MANY_THROTTLES: u32 = 8;
+/// Throttles that show it if they last.
+const FEW_THROTTLES: u32 = 3;
+const LASTING: Duration = Duration::from_secs(2);
