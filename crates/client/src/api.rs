@@ -189,12 +189,14 @@ pub enum TlsTrust {
     AnyCertificate,
 }
 
-/// Addresses that an API's name may resolve to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AddressPolicy {
-    /// Public addresses. Private ones only if the base URL is one or names `localhost`.
-    #[default]
-    Public,
-    /// Any address.
-    Any,
+outflow_core::named_enum! {
+    /// Addresses that an API's name may resolve to.
+    #[derive(Default)]
+    pub enum AddressPolicy {
+        /// Public addresses. Private ones only if the base URL is one or names `localhost`.
+        #[default]
+        Public = "public",
+        /// Any address.
+        Any = "any",
+    }
 }

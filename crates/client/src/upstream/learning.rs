@@ -65,7 +65,7 @@ impl PermitPool {
 
     /// Adapts the limits to an outcome: a throttle response lowers them, a success lets them grow back.
     pub(super) fn learn(&mut self, sent: SentAttempt, outcome: &Outcome, now: Nanos) -> LimitFeedback {
-        if self.settings.adaptive == AdaptiveMode::Off {
+        if self.settings.terms.adaptive == AdaptiveMode::Off {
             return LimitFeedback::None;
         }
         let evidence = match outcome.effect() {

@@ -201,22 +201,24 @@ impl Default for HealthConfig {
     }
 }
 
-/// Outcomes that form a streak.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StreakRule {
-    /// Throttled calls; any other outcome that counts ends the streak.
-    Throttled,
-    /// Failures of any kind; a success ends it.
-    Failures,
+named_enum! {
+    /// Outcomes that form a streak.
+    pub enum StreakRule {
+        /// Throttled calls; any other outcome that counts ends the streak.
+        Throttled = "throttled",
+        /// Failures of any kind; a success ends it.
+        Failures = "failures",
+    }
 }
 
-/// Target of a transition from Normal after failures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Escalation {
-    /// To a reduced rate.
-    Throttle,
-    /// To a full stop, as a circuit breaker does.
-    Sleep,
+named_enum! {
+    /// Target of a transition from Normal after failures.
+    pub enum Escalation {
+        /// To a reduced rate.
+        Throttle = "throttle",
+        /// To a full stop, as a circuit breaker does.
+        Sleep = "sleep",
+    }
 }
 
 /// Multiplier, in parts per million.
