@@ -122,7 +122,7 @@ impl<S: JobStore> Ours<S> {
         ClaimRequest {
             lane: self.lane.clone(),
             session: self.session.clone(),
-            most: self.batch,
+            max: self.batch,
             lease: Duration::from_mins(1),
             recoveries: 2,
             plan: None,

@@ -172,7 +172,7 @@ fn levels<'g>(groups: impl Iterator<Item = &'g TenantSample>) -> MetricFamily {
         CongestionLevel::ALL.map(|one| MetricSample {
             labels: vec![
                 (label::GROUP_ID, group.name.clone()),
-                (label::LEVEL, one.as_str().to_owned()),
+                (label::LEVEL, one.name().to_owned()),
             ],
             value: gauge(u64::from(one == group.level)),
         })

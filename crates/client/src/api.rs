@@ -155,14 +155,16 @@ impl Default for RetryConfig {
     }
 }
 
-/// Calls that are repeated after a throttle response.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum ThrottledRetry {
-    /// All: a server that throttles a call has done nothing.
-    #[default]
-    Any,
-    /// Idempotent ones only.
-    Idempotent,
+outflow_core::named_enum! {
+    /// Calls that are repeated after a throttle response.
+    #[derive(Default)]
+    pub enum ThrottledRetry {
+        /// All: a server that throttles a call has done nothing.
+        #[default]
+        Any = "any",
+        /// Idempotent ones only.
+        Idempotent = "idempotent",
+    }
 }
 
 /// Caching of responses.
@@ -202,12 +204,14 @@ pub enum TlsTrust {
     AnyCertificate,
 }
 
-/// Addresses that an API's name may resolve to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AddressPolicy {
-    /// Public addresses. Private ones only if the base URL is one or names `localhost`.
-    #[default]
-    Public,
-    /// Any address.
-    Any,
+outflow_core::named_enum! {
+    /// Addresses that an API's name may resolve to.
+    #[derive(Default)]
+    pub enum AddressPolicy {
+        /// Public addresses. Private ones only if the base URL is one or names `localhost`.
+        #[default]
+        Public = "public",
+        /// Any address.
+        Any = "any",
+    }
 }

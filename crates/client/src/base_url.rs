@@ -93,40 +93,24 @@ impl fmt::Display for BaseUrl {
     }
 }
 
-/// Error of a base URL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvalidBaseUrl {
-    /// It is not a URL.
-    Unreadable,
-    /// It does not start with `http://` or `https://`.
-    Scheme,
-    /// It has no host.
-    Host,
-    /// The port is invalid.
-    Port,
-    /// It holds a user name or password.
-    UserInfo,
-    /// It holds a query or a fragment.
-    Query,
-}
-
-impl fmt::Display for InvalidBaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreadable => "this is not a URL: write it as `https://api.example.com`",
-            Self::Scheme => "a base URL starts with `http://` or `https://`",
-            Self::Host => "a base URL needs a host",
-            Self::Port => "a port is a number up to 65535",
-            Self::UserInfo => {
-                "a base URL holds no user or password: put the key into a variable and name it in \
-                 `api_key_env`"
-            }
-            Self::Query => "a base URL ends before `?` and `#`: put parameters into the calls",
-        })
+outflow_core::error_enum! {
+    /// Error of a base URL.
+    pub enum InvalidBaseUrl {
+        /// It is not a URL.
+        Unreadable = "this is not a URL: write it as `https://api.example.com`",
+        /// It does not start with `http://` or `https://`.
+        Scheme = "a base URL starts with `http://` or `https://`",
+        /// It has no host.
+        Host = "a base URL needs a host",
+        /// The port is invalid.
+        Port = "a port is a number up to 65535",
+        /// It holds a user name or password.
+        UserInfo = "a base URL holds no user or password: put the key into a variable and name it in \
+             `api_key_env`",
+        /// It holds a query or a fragment.
+        Query = "a base URL ends before `?` and `#`: put parameters into the calls",
     }
 }
-
-impl std::error::Error for InvalidBaseUrl {}
 
 #[cfg(test)]
 mod tests {

@@ -46,9 +46,10 @@ use self::services::BackgroundServices;
 use crate::api::Api;
 use crate::cache::Cache;
 use crate::config::{Config, SectionChanges};
+use crate::count_guard::CountGuard;
 use crate::error::{Error, ErrorReason};
 use crate::event::{Event, EventKind, Events, ReloadEvent};
-use crate::metrics::Metrics;
+use crate::metrics::{ApiLabels, Metrics};
 use crate::send;
 use crate::tasks::Tasks;
 use crate::upstream::Upstream;
@@ -139,7 +140,7 @@ impl Outflow {
         let services = self.inner.services.get();
         let apis = std::mem::take(&mut config.apis);
         if let Some(services) = services {
-            services.learn_secrets(&apis, &config);
+            services::add_secrets(&services.scrubber, &apis, &config);
         }
         let planned = ReloadPlan::new(apis, &self.inner.table, &self.inner.deps);
         let plan = planned.inspect_err(|invalid| {
@@ -148,7 +149,7 @@ impl Outflow {
             })
         })?;
         if let Some(services) = services {
-            services.register_apis(plan.apis());
+            services.metrics.register(plan.apis().map(ApiLabels::from));
         }
         if *is_closed {
             plan.close();
@@ -291,7 +292,7 @@ impl Outflow {
         mut spec: Box<CallSpec>,
         shape: ResponseShape,
     ) -> Result<Response, Error> {
-        let _counted = CallGuard::new(&self.inner.in_progress);
+        let _counted = CountGuard::new(&self.inner.in_progress);
         if let Some(error) = spec.error.take() {
             return Err(error.into());
         }
@@ -317,22 +318,6 @@ impl Outflow {
 impl fmt::Debug for Outflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.apis()).finish()
-    }
-}
-
-/// Counts a call until it ends or its caller leaves.
-struct CallGuard<'a>(&'a AtomicUsize);
-
-impl<'a> CallGuard<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for CallGuard<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

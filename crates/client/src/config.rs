@@ -31,9 +31,10 @@ pub use outflow_config::{
     Diagnostic, DiagnosticSeverity, Diagnostics, Document, Environment, InvalidValue, ReadSummary, RenderStyle,
     RuntimeOverrides, Section, SectionChanges, Source, ValueOrigin, ValueOrigins, quoted, read_duration, read_share,
 };
-pub use sections::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
+pub use sections::{CacheSection, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 
 use crate::api::Api;
+pub use crate::log::LineFormat as LogFormat;
 
 /// The client's configuration.
 ///

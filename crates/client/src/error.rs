@@ -119,15 +119,13 @@ impl Error {
 
     /// Returns true if there was no connection, so that nothing was sent.
     pub fn is_connect(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.sent == crate::http::BytesSent::Nothing)
+        self.failure()
+            .is_some_and(|failure| failure.sent == crate::http::BytesSent::Nothing)
     }
 
     /// Returns the resolver's error, if the API's name had no address.
     pub fn resolve_error(&self) -> Option<ResolveError> {
-        match &self.inner.kind {
-            ErrorKind::Failed(failure) => failure.resolve_error(),
-            _ => None,
-        }
+        self.failure()?.resolve_error()
     }
 
     /// Returns true if a limit was exceeded, ours or the server's.
@@ -168,11 +166,7 @@ impl Error {
 
     /// Returns true if a response came without its complete body.
     pub fn is_body(&self) -> bool {
-        match &self.inner.kind {
-            ErrorKind::TooLarge(_) => true,
-            ErrorKind::Failed(failure) => failure.kind == FailureKind::Fault(Fault::TruncatedBody),
-            _ => false,
-        }
+        matches!(self.inner.kind, ErrorKind::TooLarge(_)) || self.fault() == Some(Fault::TruncatedBody)
     }
 
     /// Returns true if the body could not be decoded. The server did its work: another call would
@@ -208,21 +202,20 @@ impl Error {
 
     /// Returns true if the API's name leads to a forbidden address.
     pub fn is_forbidden(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden)
+        self.failure()
+            .is_some_and(|failure| failure.kind == FailureKind::Forbidden)
     }
 
     /// Returns true if the request body failed or was too slow: the server had no part in it.
     pub fn is_upload(&self) -> bool {
-        matches!(&self.inner.kind, ErrorKind::Failed(failure) if failure.kind == FailureKind::Caller)
+        self.failure()
+            .is_some_and(|failure| failure.kind == FailureKind::Caller)
     }
 
     /// Returns the fault of the network or the server that ended the last attempt.
     pub fn fault(&self) -> Option<Fault> {
-        match &self.inner.kind {
-            ErrorKind::Failed(failure) => match failure.kind {
-                FailureKind::Fault(fault) => Some(fault),
-                _ => None,
-            },
+        match self.failure()?.kind {
+            FailureKind::Fault(fault) => Some(fault),
             _ => None,
         }
     }
@@ -253,6 +246,13 @@ impl Error {
         self.inner.attempts
     }
 
+    fn failure(&self) -> Option<&AttemptFailure> {
+        match &self.inner.kind {
+            ErrorKind::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
     /// Returns the status label for metrics.
     pub(crate) fn class(&self) -> StatusLabel {
         match &self.inner.kind {
@@ -271,25 +271,11 @@ impl Error {
     /// Returns the failure label for metrics; `None` if nothing reached the network.
     pub(crate) fn reason(&self) -> Option<FailureLabel> {
         match &self.inner.kind {
-            ErrorKind::Failed(failure) => match failure.kind {
-                FailureKind::Fault(fault) => Some(failure_label(fault)),
-                FailureKind::Forbidden | FailureKind::Deadline | FailureKind::Revoked | FailureKind::Caller => None,
-            },
+            ErrorKind::Failed(_) => self.fault().map(FailureLabel::from_fault),
             ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
             ErrorKind::Deadline if self.inner.attempts > 0 => Some(FailureLabel::Timeout),
             _ => None,
         }
-    }
-}
-
-/// Returns the failure label of a fault.
-pub(crate) const fn failure_label(fault: Fault) -> FailureLabel {
-    match fault {
-        Fault::ConnectTimeout | Fault::ReadTimeout => FailureLabel::Timeout,
-        Fault::Dns => FailureLabel::Dns,
-        Fault::Reset => FailureLabel::Network,
-        Fault::TlsHandshake | Fault::TlsCertificate => FailureLabel::Tls,
-        Fault::TruncatedBody => FailureLabel::Body,
     }
 }
 

@@ -219,7 +219,7 @@ pub enum EventKind {
 }
 
 /// Gauges at a change of health.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct HealthGauges {
     /// State after the event.
     pub state: HealthState,
@@ -235,21 +235,6 @@ pub struct HealthGauges {
     pub sleep: Option<Duration>,
     /// Wait that the server asked for.
     pub retry_after: Option<Duration>,
-}
-
-impl Default for HealthGauges {
-    /// Returns healthy, unlimited gauges.
-    fn default() -> Self {
-        Self {
-            state: HealthState::Normal,
-            streak: 0,
-            error_ppm: 0,
-            rate: 0.0,
-            concurrency: 0,
-            sleep: None,
-            retry_after: None,
-        }
-    }
 }
 
 /// Finished call with all data of its log line.

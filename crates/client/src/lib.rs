@@ -13,6 +13,7 @@ pub mod cache;
 mod client;
 mod clock;
 pub mod config;
+mod count_guard;
 mod error;
 pub mod event;
 mod http;

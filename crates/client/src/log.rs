@@ -92,13 +92,16 @@ impl fmt::Debug for LogSettings {
     }
 }
 
-/// Form of a line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LineFormat {
-    /// `key=value key="two words"`.
-    Logfmt,
-    /// One JSON object.
-    Json,
+outflow_core::named_enum! {
+    /// Form of a line.
+    #[derive(Default)]
+    pub enum LineFormat {
+        /// `key=value key="two words"`.
+        #[default]
+        Logfmt = "logfmt",
+        /// One JSON object.
+        Json = "json",
+    }
 }
 
 impl Log {

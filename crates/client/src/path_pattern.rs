@@ -114,31 +114,19 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Error in a path pattern.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvalidPattern {
-    /// It does not begin with a slash.
-    NoSlash,
-    /// It contains a query or fragment, which is not matched.
-    Query,
-    /// Something follows `**`.
-    NotAtTheEnd,
-    /// A placeholder is only part of a segment.
-    PartOfASegment,
-}
-
-impl fmt::Display for InvalidPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSlash => "a path pattern begins with `/`",
-            Self::Query => "a path pattern ends before the `?`: queries are not matched",
-            Self::NotAtTheEnd => "`**` matches the rest of the path: nothing may follow it",
-            Self::PartOfASegment => "`*` and `{name}` match a whole segment: write `/{name}/` or the exact text",
-        })
+outflow_core::error_enum! {
+    /// Error in a path pattern.
+    pub enum InvalidPattern {
+        /// It does not begin with a slash.
+        NoSlash = "a path pattern begins with `/`",
+        /// It contains a query or fragment, which is not matched.
+        Query = "a path pattern ends before the `?`: queries are not matched",
+        /// Something follows `**`.
+        NotAtTheEnd = "`**` matches the rest of the path: nothing may follow it",
+        /// A placeholder is only part of a segment.
+        PartOfASegment = "`*` and `{name}` match a whole segment: write `/{name}/` or the exact text",
     }
 }
-
-impl std::error::Error for InvalidPattern {}
 
 #[cfg(test)]
 mod tests {

@@ -167,34 +167,40 @@ pub struct Route {
     pub cost: Option<Cost>,
 }
 
-/// Treatment of a call that cannot start at once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum WaitMode {
-    /// It waits in the queue until its deadline.
-    #[default]
-    Wait,
-    /// It is refused at once, with the wait if it is known.
-    Reject,
+outflow_core::named_enum! {
+    /// Treatment of a call that cannot start at once.
+    #[derive(Default)]
+    pub enum WaitMode {
+        /// It waits in the queue until its deadline.
+        #[default]
+        Wait = "wait",
+        /// It is refused at once, with the wait if it is known.
+        Reject = "reject",
+    }
 }
 
-/// Scope of one health state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum HealthScope {
-    /// One state for the whole API.
-    #[default]
-    Api,
-    /// One state per group: a ban on orders does not stop quotes.
-    Group,
+outflow_core::named_enum! {
+    /// Scope of one health state.
+    #[derive(Default)]
+    pub enum HealthScope {
+        /// One state for the whole API.
+        #[default]
+        Api = "api",
+        /// One state per group: a ban on orders does not stop quotes.
+        Group = "group",
+    }
 }
 
-/// Treatment of a call while the health state allows none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum WhenAsleep {
-    /// It is refused at once, as callers of a circuit breaker expect.
-    Refuse,
-    /// It waits if its deadline allows it; otherwise it is refused at once.
-    #[default]
-    Wait,
+outflow_core::named_enum! {
+    /// Treatment of a call while the health state allows none.
+    #[derive(Default)]
+    pub enum WhenAsleep {
+        /// It is refused at once, as callers of a circuit breaker expect.
+        Refuse = "refuse",
+        /// It waits if its deadline allows it; otherwise it is refused at once.
+        #[default]
+        Wait = "wait",
+    }
 }
 
 /// Thresholds of alerts. No decision depends on them.

@@ -94,7 +94,7 @@ impl CallState<'_> {
             if !std::mem::replace(&mut earned, true) {
                 // After the permit: a refused call loads no server and must not pay for retries of
                 // others.
-                self.client.deposit_retry(now);
+                self.client.retries.lock().deposit(now);
             }
             if self.follow(&attempt)? {
                 previous = None;

@@ -256,25 +256,15 @@ impl ShutdownReport {
     }
 }
 
-/// Error of starting a task.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SpawnError {
-    /// There is no current runtime.
-    NoRuntime,
-    /// A shutdown has started.
-    Stopping,
-}
-
-impl fmt::Display for SpawnError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoRuntime => "there is no tokio runtime here: call this inside of one",
-            Self::Stopping => "a shutdown has started: start background tasks before it",
-        })
+outflow_core::error_enum! {
+    /// Error of starting a task.
+    pub enum SpawnError {
+        /// There is no current runtime.
+        NoRuntime = "there is no tokio runtime here: call this inside of one",
+        /// A shutdown has started.
+        Stopping = "a shutdown has started: start background tasks before it",
     }
 }
-
-impl std::error::Error for SpawnError {}
 
 /// Far more than a runtime needs to drop aborted tasks, and too short to matter in a shutdown.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(100);

@@ -50,8 +50,9 @@ pub use report::{
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
 
+use fleet_share::ShareEstimate;
 use shared::SharedState;
-use state::AdmissionState;
+use state::{AdmissionState, Lifecycle};
 use wait_queue::{AcquireRequest, WaitDeadline};
 
 use crate::event::Events;
@@ -232,20 +233,22 @@ impl Upstream {
     /// Returns the quota of a target's fullest limit, if it has limits.
     pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
         let group = self.shared.routes.load().resolve(target);
-        self.shared.with(|state, now| state.remaining(group, now))
+        self.shared.with(|state, now| state.collector(now).remaining(group))
     }
 
     /// Returns the limits in effect for a target, those of the whole API first.
     pub fn effective_limits(&self, target: Target) -> Vec<EffectiveLimit> {
         let group = self.shared.routes.load().resolve(target);
-        self.shared.with(|state, now| state.effective_limits(group, now))
+        self.shared
+            .with(|state, now| state.collector(now).effective_limits(group))
     }
 
     /// Sets this process's share of the calls that count against the limits, where other machines send
     /// the rest. Throttle responses are then judged by the calls of all. The share is valid for ten
     /// seconds.
     pub fn set_fleet_share(&self, share: FleetShare) {
-        self.shared.with(|state, now| state.set_fleet_share(share, now));
+        self.shared
+            .with(|state, now| state.pool.fleet_share = ShareEstimate::new(share, now));
     }
 
     /// Forces the health of the API, or of one group with its own health, until it is released.
@@ -278,12 +281,12 @@ impl Upstream {
 
     /// Refuses all waiters and all new calls; attempts in flight continue.
     pub fn close(&self) {
-        self.shared.with(AdmissionState::close);
+        self.shared.with(|state, now| state.refuse_all(Lifecycle::Closed, now));
     }
 
     /// Closes an API that the configuration no longer has.
     pub(crate) fn remove(&self) {
-        self.shared.with(AdmissionState::remove);
+        self.shared.with(|state, now| state.refuse_all(Lifecycle::Removed, now));
     }
 
     /// Accepts calls again after a removal.
@@ -292,7 +295,7 @@ impl Upstream {
     }
 
     pub(crate) fn health_scope(&self) -> HealthScope {
-        self.shared.with(|state, _| state.health_scope())
+        self.shared.with(|state, _| state.pool.circuits.scope)
     }
 
     /// Checks that rules are consistent.
@@ -302,7 +305,7 @@ impl Upstream {
 
     /// Returns true if no call is in flight.
     pub fn is_idle(&self) -> bool {
-        self.shared.with(|state, _| state.is_idle())
+        self.shared.with(|state, _| state.pool.circuits.is_idle())
     }
 
     #[inline]

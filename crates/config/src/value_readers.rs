@@ -1,5 +1,6 @@
 //! Readers for single values: each returns the value or its fault.
 
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,17 @@ use super::tree::TreeValue;
 use super::units;
 
 type ReadResult<T> = Result<T, ValueError>;
+
+/// Reads keys of a table into the fields of their names. A field keeps its value if its key is absent or
+/// wrong.
+#[macro_export]
+macro_rules! read_fields {
+    ($table:expr => $target:expr, $($key:ident: $read:expr,)+) => {
+        $(if let Some(value) = $table.read(stringify!($key), $read) {
+            $target.$key = value;
+        })+
+    };
+}
 
 /// Reads a text.
 ///
@@ -154,18 +166,20 @@ pub fn read_cost(item: &FieldValue<'_>) -> ReadResult<Cost> {
 ///
 /// # Errors
 /// Returns an error for any other value.
-pub fn read_integer(item: &FieldValue<'_>, bounds: RangeInclusive<u64>) -> ReadResult<u64> {
-    let number = match &item.node.value {
-        TreeValue::Integer(number) => *number,
-        other => return Err(expected("a whole number", other)),
+pub fn read_integer<T>(item: &FieldValue<'_>, bounds: RangeInclusive<T>) -> ReadResult<T>
+where
+    T: TryFrom<i128> + PartialOrd + Display,
+{
+    let TreeValue::Integer(number) = item.node.value else {
+        return Err(expected("a whole number", &item.node.value));
     };
-    let (min, max) = bounds.into_inner();
-    match number.map(u64::try_from) {
-        Some(Ok(number)) if number > max => Err(too_large(max)),
-        Some(Ok(number)) if number >= min => Ok(number),
-        None => Err(too_large(max)),
-        Some(Err(_)) if number > Some(0) => Err(too_large(max)),
-        Some(_) => Err(ValueError::new(format!("this must be at least {min}"))),
+    // A number that fits no `i128` is `None` and too large.
+    let is_negative = number.is_some_and(i128::is_negative);
+    match number.and_then(|number| T::try_from(number).ok()) {
+        Some(number) if bounds.contains(&number) => Ok(number),
+        Some(number) if number > *bounds.end() => Err(too_large(bounds.end())),
+        None if !is_negative => Err(too_large(bounds.end())),
+        _ => Err(ValueError::new(format!("this must be at least {}", bounds.start()))),
     }
 }
 
@@ -174,8 +188,7 @@ pub fn read_integer(item: &FieldValue<'_>, bounds: RangeInclusive<u64>) -> ReadR
 /// # Errors
 /// Returns an error for any other value.
 pub fn read_u32(item: &FieldValue<'_>) -> ReadResult<u32> {
-    let number = read_integer(item, 0..=u64::from(u32::MAX))?;
-    u32::try_from(number).map_err(|_| ValueError::new("this number is too large"))
+    read_integer(item, 0..=u32::MAX)
 }
 
 /// Reads a whole number of 16 bits, zero included.
@@ -183,20 +196,18 @@ pub fn read_u32(item: &FieldValue<'_>) -> ReadResult<u32> {
 /// # Errors
 /// Returns an error for any other value.
 pub fn read_u16(item: &FieldValue<'_>) -> ReadResult<u16> {
-    let number = read_integer(item, 0..=u64::from(u16::MAX))?;
-    u16::try_from(number).map_err(|_| ValueError::new("this number is too large"))
+    read_integer(item, 0..=u16::MAX)
 }
 
-/// Reads one of several words.
-///
-/// # Errors
-/// Returns an error with the nearest word for any other value.
-pub fn read_choice<T: Copy>(item: &FieldValue<'_>, choices: &[(&str, T)]) -> ReadResult<T> {
-    let written = read_text(item)?;
-    let found = choices.iter().find(|(name, _)| *name == written);
-    found
-        .map(|(_, value)| *value)
-        .ok_or_else(|| unknown_name("value", written, choices.iter().map(|(name, _)| *name)))
+/// Returns a reader of one of several words. Any other word is an error that names the nearest.
+pub fn read_choice<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&FieldValue<'_>) -> ReadResult<T> {
+    move |item: &FieldValue<'_>| {
+        let written = read_text(item)?;
+        let found = choices.iter().find(|(name, _)| *name == written);
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| unknown_name("value", written, choices.iter().map(|(name, _)| *name)))
+    }
 }
 
 /// Reads a boolean.
@@ -236,7 +247,7 @@ pub fn expected(what: &str, found: &TreeValue) -> ValueError {
     ValueError::new(format!("{what} is expected here, and this is {}", found.kind()))
 }
 
-fn too_large(max: u64) -> ValueError {
+fn too_large(max: impl Display) -> ValueError {
     ValueError::new(format!("this must be at most {max}"))
 }
 

@@ -31,16 +31,18 @@ mod upper_bound;
 
 pub use snapshot::AdaptiveSnapshot;
 
-/// Degree to which evidence may change a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AdaptiveMode {
-    /// The configured limit holds; evidence is ignored.
-    Off,
-    /// Evidence lowers the limit for a while, never raises it.
-    #[default]
-    Guard,
-    /// No limit is known: the configured rate is where the search begins.
-    Learn,
+named_enum! {
+    /// Degree to which evidence may change a limit.
+    #[derive(Default)]
+    pub enum AdaptiveMode {
+        /// The configured limit holds; evidence is ignored.
+        Off = "off",
+        /// Evidence lowers the limit for a while, never raises it.
+        #[default]
+        Guard = "guard",
+        /// No limit is known: the configured rate is where the search begins.
+        Learn = "learn",
+    }
 }
 
 /// Something a server did or said about its limit.

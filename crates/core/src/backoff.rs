@@ -5,7 +5,6 @@
 //! whole nanoseconds, drawn by one multiplication. Floating point would turn a large attempt number
 //! into infinity. This file knows no budgets or deadlines.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::time::span_nanos;
@@ -100,25 +99,15 @@ fn doubled(value: u64, times: u32) -> u64 {
     }
 }
 
-/// Reason that a backoff cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidBackoff {
-    /// The base is zero and would never grow.
-    NoBase,
-    /// The cap is below the base.
-    CapBelowBase,
-}
-
-impl fmt::Display for InvalidBackoff {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoBase => "a backoff from 0 would retry at once for ever: use a base above 0",
-            Self::CapBelowBase => "the longest backoff is below the first: raise the cap",
-        })
+error_enum! {
+    /// Reason that a backoff cannot be built.
+    pub enum InvalidBackoff {
+        /// The base is zero and would never grow.
+        NoBase = "a backoff from 0 would retry at once for ever: use a base above 0",
+        /// The cap is below the base.
+        CapBelowBase = "the longest backoff is below the first: raise the cap",
     }
 }
-
-impl core::error::Error for InvalidBackoff {}
 
 #[cfg(test)]
 mod tests {

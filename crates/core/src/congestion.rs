@@ -7,7 +7,6 @@
 
 mod stats;
 
-use core::fmt;
 use core::time::Duration;
 
 pub use stats::{CongestionSnapshot, CongestionStats, StatsWindow, StillWaiting, ThrottleCounts};
@@ -110,26 +109,25 @@ pub struct Congestion {
     pub level: CongestionLevel,
 }
 
-/// Size of a wait as a multiple of the base.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum CongestionLevel {
-    /// No longer than the base.
-    #[default]
-    None,
-    /// Below 3 times the base.
-    Low,
-    /// Below 10 times.
-    Moderate,
-    /// Below 30 times.
-    High,
-    /// 30 times and more.
-    Critical,
+named_enum! {
+    /// Size of a wait as a multiple of the base.
+    #[derive(PartialOrd, Ord, Default)]
+    pub enum CongestionLevel {
+        /// No longer than the base.
+        #[default]
+        None = "NONE",
+        /// Below 3 times the base.
+        Low = "LOW",
+        /// Below 10 times.
+        Moderate = "MODERATE",
+        /// Below 30 times.
+        High = "HIGH",
+        /// 30 times and more.
+        Critical = "CRITICAL",
+    }
 }
 
 impl CongestionLevel {
-    /// Every level, the mildest first.
-    pub const ALL: [Self; 5] = [Self::None, Self::Low, Self::Moderate, Self::High, Self::Critical];
-
     /// Returns the level of a wait of `backoff` where the shortest is `base`. Without a base there
     /// is no comparison, and no congestion.
     pub const fn new(backoff: Duration, base: Duration) -> Self {
@@ -145,23 +143,6 @@ impl CongestionLevel {
         } else {
             Self::Critical
         }
-    }
-
-    /// Returns the name used in metrics and responses.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "NONE",
-            Self::Low => "LOW",
-            Self::Moderate => "MODERATE",
-            Self::High => "HIGH",
-            Self::Critical => "CRITICAL",
-        }
-    }
-}
-
-impl fmt::Display for CongestionLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -188,25 +169,15 @@ const DEFAULT_BASE: Duration = Duration::from_secs(1);
 /// The longest acceptable delay of a typical bulk job.
 const DEFAULT_MAX: Duration = Duration::from_mins(2);
 
-/// Reason that congestion cannot be computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidCongestion {
-    /// The longest wait is shorter than the shortest.
-    MaxBelowBase,
-    /// The interval between snapshots is zero.
-    NoInterval,
-}
-
-impl fmt::Display for InvalidCongestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::MaxBelowBase => "the longest backoff is below the base: raise max_backoff or lower base_backoff",
-            Self::NoInterval => "snapshots need an interval: use at least 1ns",
-        })
+error_enum! {
+    /// Reason that congestion cannot be computed.
+    pub enum InvalidCongestion {
+        /// The longest wait is shorter than the shortest.
+        MaxBelowBase = "the longest backoff is below the base: raise max_backoff or lower base_backoff",
+        /// The interval between snapshots is zero.
+        NoInterval = "snapshots need an interval: use at least 1ns",
     }
 }
-
-impl core::error::Error for InvalidCongestion {}
 
 #[cfg(test)]
 mod tests {

@@ -6,42 +6,44 @@
 
 use crate::{Cost, HintUnit};
 
-/// Quantity that a limit counts, and the server headers that report it.
-///
-/// Where calls are counted, a call with a cost of zero counts too. Only where costs are counted
-/// does a cost of zero take nothing and always pass.
-///
-/// ```
-/// use outflow_core::{Accounting, Cost, Decision, Limit, CountBy, MeterSet, ClockPair, Nanos};
-///
-/// let limits = [
-///     Limit::sliding("2/min".parse()?).measured_in(CountBy::Calls),
-///     Limit::sliding("1000/min".parse()?).measured_in(CountBy::Tokens),
-/// ];
-/// let limits = limits.map(|limit| limit.counted(Accounting::Send));
-/// let mut set = MeterSet::new(&limits, ClockPair::default())?;
-/// assert_eq!(set.take(Nanos::ZERO, Cost::new(1001)), Decision::Never, "too many tokens");
-/// assert!(set.take(Nanos::ZERO, Cost::new(900)).is_allow());
-/// assert!(set.take(Nanos::ZERO, Cost::new(100)).is_allow());
-/// let third = set.take(Nanos::from_secs(1), Cost::ZERO);
-/// assert_eq!(third, Decision::WaitUntil(Nanos::from_secs(60)), "two calls a minute");
-/// # Ok::<(), Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum CountBy {
-    /// The cost of the call. Where every call costs one these are calls, so headers about requests
-    /// apply, and those about weights.
-    #[default]
-    Cost,
-    /// Calls, independent of their cost.
-    Calls,
-    /// Tokens of a language model, both ways. The call's cost is their number.
-    Tokens,
-    /// Tokens of the prompt. The call's cost is their number.
-    InputTokens,
-    /// Tokens of the response, whose number is not known in advance. Each call counts one, the
-    /// fewest possible, and the server's headers report the rest.
-    OutputTokens,
+named_enum! {
+    /// Quantity that a limit counts, and the server headers that report it.
+    ///
+    /// Where calls are counted, a call with a cost of zero counts too. Only where costs are counted
+    /// does a cost of zero take nothing and always pass.
+    ///
+    /// ```
+    /// use outflow_core::{Accounting, Cost, Decision, Limit, CountBy, MeterSet, ClockPair, Nanos};
+    ///
+    /// let limits = [
+    ///     Limit::sliding("2/min".parse()?).measured_in(CountBy::Calls),
+    ///     Limit::sliding("1000/min".parse()?).measured_in(CountBy::Tokens),
+    /// ];
+    /// let limits = limits.map(|limit| limit.counted(Accounting::Send));
+    /// let mut set = MeterSet::new(&limits, ClockPair::default())?;
+    /// assert_eq!(set.take(Nanos::ZERO, Cost::new(1001)), Decision::Never, "too many tokens");
+    /// assert!(set.take(Nanos::ZERO, Cost::new(900)).is_allow());
+    /// assert!(set.take(Nanos::ZERO, Cost::new(100)).is_allow());
+    /// let third = set.take(Nanos::from_secs(1), Cost::ZERO);
+    /// assert_eq!(third, Decision::WaitUntil(Nanos::from_secs(60)), "two calls a minute");
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[derive(Default)]
+    pub enum CountBy {
+        /// The cost of the call. Where every call costs one these are calls, so headers about requests
+        /// apply, and those about weights.
+        #[default]
+        Cost = "cost",
+        /// Calls, independent of their cost.
+        Calls = "calls",
+        /// Tokens of a language model, both ways. The call's cost is their number.
+        Tokens = "tokens",
+        /// Tokens of the prompt. The call's cost is their number.
+        InputTokens = "input_tokens",
+        /// Tokens of the response, whose number is not known in advance. Each call counts one, the
+        /// fewest possible, and the server's headers report the rest.
+        OutputTokens = "output_tokens",
+    }
 }
 
 impl CountBy {

@@ -206,28 +206,17 @@ pub(crate) const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Reason that a value is no date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidHttpDate {
-    /// It has none of the three forms.
-    UnknownForm,
-    /// It has a form, but there is no such day or time of day.
-    NoSuchTime,
-    /// It is before 1970, which is long past in any case.
-    BeforeEpoch,
-}
-
-impl fmt::Display for InvalidHttpDate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::UnknownForm => "not an HTTP date: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\"",
-            Self::NoSuchTime => "there is no such day or time of day: check the calendar",
-            Self::BeforeEpoch => "dates before 1970 are not supported: use a later one",
-        })
+error_enum! {
+    /// Reason that a value is no date.
+    pub enum InvalidHttpDate {
+        /// It has none of the three forms.
+        UnknownForm = "not an HTTP date: write it like \"Sun, 06 Nov 1994 08:49:37 GMT\"",
+        /// It has a form, but there is no such day or time of day.
+        NoSuchTime = "there is no such day or time of day: check the calendar",
+        /// It is before 1970, which is long past in any case.
+        BeforeEpoch = "dates before 1970 are not supported: use a later one",
     }
 }
-
-impl core::error::Error for InvalidHttpDate {}
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,9 @@ extern crate alloc;
 #[cfg(any(test, loom))]
 extern crate std;
 
+#[macro_use]
+mod named_enum;
+
 mod adaptive;
 mod alert;
 mod arrival_time;

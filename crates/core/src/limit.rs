@@ -4,7 +4,6 @@
 //! a
 //! [`Meter`](crate::Meter). The separation lets a running meter take another limit.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::time::span_nanos;
@@ -54,19 +53,21 @@ pub enum LimitKind {
     },
 }
 
-/// Moment of a request that counts against a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Accounting {
-    /// The moment of sending: simple, and wrong by the network's jitter.
-    Send,
-    /// All the time in flight, and one window from the response: never over the limit at the
-    /// server, on any network.
-    Safe,
-    /// All the time in flight, and one window from the latest possible arrival, given the lowest
-    /// round trip. Keeps the promise of `Safe` while the path's base latency is stable, at almost
-    /// full speed.
-    #[default]
-    Tight,
+named_enum! {
+    /// Moment of a request that counts against a limit.
+    #[derive(Default)]
+    pub enum Accounting {
+        /// The moment of sending: simple, and wrong by the network's jitter.
+        Send = "send",
+        /// All the time in flight, and one window from the response: never over the limit at the
+        /// server, on any network.
+        Safe = "safe",
+        /// All the time in flight, and one window from the latest possible arrival, given the lowest
+        /// round trip. Keeps the promise of `Safe` while the path's base latency is stable, at almost
+        /// full speed.
+        #[default]
+        Tight = "tight",
+    }
 }
 
 /// Distance between allowed requests.
@@ -306,25 +307,15 @@ const DEFAULT_GUARD: Duration = Duration::from_millis(2);
 
 const DAY_NANOS: u64 = span_nanos(Duration::from_hours(24));
 
-/// Reason that a limit cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidLimit {
-    /// A bucket that holds nothing.
-    NoBurst,
-    /// A day is not a whole number of these windows.
-    Unalignable,
-}
-
-impl fmt::Display for InvalidLimit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoBurst => "a bucket of 0 would refuse every call: use a burst of at least 1",
-            Self::Unalignable => "an aligned window must divide a day evenly: use 1s, 1min, 1h, 1d or the like",
-        })
+error_enum! {
+    /// Reason that a limit cannot be built.
+    pub enum InvalidLimit {
+        /// A bucket that holds nothing.
+        NoBurst = "a bucket of 0 would refuse every call: use a burst of at least 1",
+        /// A day is not a whole number of these windows.
+        Unalignable = "an aligned window must divide a day evenly: use 1s, 1min, 1h, 1d or the like",
     }
 }
-
-impl core::error::Error for InvalidLimit {}
 
 #[cfg(test)]
 mod tests {

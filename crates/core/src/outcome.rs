@@ -90,38 +90,24 @@ pub enum AttemptEnd {
     Cancelled,
 }
 
-/// Reason that there was no complete response.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fault {
-    /// No connection in time.
-    ConnectTimeout,
-    /// A connection, and no answer in time.
-    ReadTimeout,
-    /// The name could not be resolved.
-    Dns,
-    /// The connection was refused or torn down.
-    Reset,
-    /// The TLS handshake did not finish.
-    TlsHandshake,
-    /// The handshake finished with a certificate that cannot be trusted. Another attempt meets the
-    /// same certificate, so unlike a broken handshake it is not worth one.
-    TlsCertificate,
-    /// The body ended before its end.
-    TruncatedBody,
-}
-
-impl Fault {
-    /// Returns the name used in logs and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ConnectTimeout => "connect_timeout",
-            Self::ReadTimeout => "read_timeout",
-            Self::Dns => "dns",
-            Self::Reset => "reset",
-            Self::TlsHandshake => "tls_handshake",
-            Self::TlsCertificate => "tls_certificate",
-            Self::TruncatedBody => "truncated_body",
-        }
+named_enum! {
+    /// Reason that there was no complete response.
+    pub enum Fault {
+        /// No connection in time.
+        ConnectTimeout = "connect_timeout",
+        /// A connection, and no answer in time.
+        ReadTimeout = "read_timeout",
+        /// The name could not be resolved.
+        Dns = "dns",
+        /// The connection was refused or torn down.
+        Reset = "reset",
+        /// The TLS handshake did not finish.
+        TlsHandshake = "tls_handshake",
+        /// The handshake finished with a certificate that cannot be trusted. Another attempt meets the
+        /// same certificate, so unlike a broken handshake it is not worth one.
+        TlsCertificate = "tls_certificate",
+        /// The body ended before its end.
+        TruncatedBody = "truncated_body",
     }
 }
 
@@ -189,25 +175,26 @@ impl Outcome {
     }
 }
 
-/// Class of an outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OutcomeClass {
-    /// A success.
-    Success,
-    /// The server throttled the call.
-    Throttled,
-    /// A failure of the server.
-    ServerFailed,
-    /// A network failure.
-    NetworkFailed,
-    /// A failure of another kind that was configured to count, such as 401.
-    OtherFailed,
-    /// The server banned the client: nothing may be sent until the server's time, or for a cooldown
-    /// if it gave none.
-    Banned,
-    /// A response that counts as neither success nor failure and ends no streak. It shows that the
-    /// API responds: probes that get nothing else still end in recovery.
-    Neutral,
-    /// Cancelled before a response: counts as nothing at all.
-    Cancelled,
+named_enum! {
+    /// Class of an outcome.
+    pub enum OutcomeClass {
+        /// A success.
+        Success = "success",
+        /// The server throttled the call.
+        Throttled = "throttled",
+        /// A failure of the server.
+        ServerFailed = "server_failed",
+        /// A network failure.
+        NetworkFailed = "network_failed",
+        /// A failure of another kind that was configured to count, such as 401.
+        OtherFailed = "failed",
+        /// The server banned the client: nothing may be sent until the server's time, or for a cooldown
+        /// if it gave none.
+        Banned = "banned",
+        /// A response that counts as neither success nor failure and ends no streak. It shows that the
+        /// API responds: probes that get nothing else still end in recovery.
+        Neutral = "neutral",
+        /// Cancelled before a response: counts as nothing at all.
+        Cancelled = "cancelled",
+    }
 }

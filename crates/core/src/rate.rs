@@ -251,42 +251,26 @@ const UNITS: [RateUnit; 7] = [
     },
 ];
 
-/// Reason that a rate cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidRate {
-    /// No separator stands between the quantity and its span.
-    NoSeparator,
-    /// The quantity is zero.
-    NoQuantity,
-    /// The span is zero.
-    NoSpan,
-    /// A number has a sign, a fraction or letters.
-    NotAWholeNumber,
-    /// The quantity has more than 64 bits.
-    QuantityTooLarge,
-    /// The span is longer than 584 years.
-    SpanTooLong,
-    /// The unit of time is unknown.
-    UnknownUnit,
-}
-
-impl fmt::Display for InvalidRate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSeparator => "a rate is a quantity per time: write it like \"10/s\" or \"1 per 2s\"",
-            Self::NoQuantity => "a rate of 0 would refuse every call: use at least 1, over a longer span if need be",
-            Self::NoSpan => "a rate per no time has no meaning: use a span of at least 1ns",
-            Self::NotAWholeNumber => {
-                "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second"
-            }
-            Self::QuantityTooLarge => "the number does not fit 64 bits: use a smaller one",
-            Self::SpanTooLong => "the span is longer than 584 years: use a shorter one",
-            Self::UnknownUnit => "the unit of time is unknown: use ns, us, ms, s, min, h or d",
-        })
+error_enum! {
+    /// Reason that a rate cannot be built.
+    pub enum InvalidRate {
+        /// No separator stands between the quantity and its span.
+        NoSeparator = "a rate is a quantity per time: write it like \"10/s\" or \"1 per 2s\"",
+        /// The quantity is zero.
+        NoQuantity = "a rate of 0 would refuse every call: use at least 1, over a longer span if need be",
+        /// The span is zero.
+        NoSpan = "a rate per no time has no meaning: use a span of at least 1ns",
+        /// A number has a sign, a fraction or letters.
+        NotAWholeNumber =
+            "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second",
+        /// The quantity has more than 64 bits.
+        QuantityTooLarge = "the number does not fit 64 bits: use a smaller one",
+        /// The span is longer than 584 years.
+        SpanTooLong = "the span is longer than 584 years: use a shorter one",
+        /// The unit of time is unknown.
+        UnknownUnit = "the unit of time is unknown: use ns, us, ms, s, min, h or d",
     }
 }
-
-impl core::error::Error for InvalidRate {}
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,6 @@
 //! A date is compared with the response's own `Date`, so a wrong local clock does not matter. The
 //! policy decides which responses are obeyed.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::byte_cursor::{ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks};
@@ -155,25 +154,15 @@ impl Default for WaitBounds {
     }
 }
 
-/// Reason that bounds cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidWaitBounds {
-    /// The shortest wait is zero.
-    NoShortest,
-    /// The shortest wait is longer than the longest.
-    Crossed,
-}
-
-impl fmt::Display for InvalidWaitBounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoShortest => "a shortest wait of 0 would repeat a refused call at once: use 1s",
-            Self::Crossed => "the shortest wait is longer than the longest: exchange them",
-        })
+error_enum! {
+    /// Reason that bounds cannot be built.
+    pub enum InvalidWaitBounds {
+        /// The shortest wait is zero.
+        NoShortest = "a shortest wait of 0 would repeat a refused call at once: use 1s",
+        /// The shortest wait is longer than the longest.
+        Crossed = "the shortest wait is longer than the longest: exchange them",
     }
 }
-
-impl core::error::Error for InvalidWaitBounds {}
 
 /// Returns the requested wait; zero for a past time.
 fn asked(value: &[u8], response_time: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {

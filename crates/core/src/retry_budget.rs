@@ -8,7 +8,6 @@
 //! In any span, retries ≤ share × (calls in the span and the `ttl` before it) + per second ×
 //! (seconds of the span + 1). Hedged requests withdraw like retries.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::time::span_nanos;
@@ -250,27 +249,15 @@ const SECOND: u64 = span_nanos(Duration::from_secs(1));
 /// A `ttl` is exact to a tenth: finer would cost memory for no visible difference.
 const SLOTS: u64 = 10;
 
-/// Reason that a budget cannot be built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidRetryBudget {
-    /// Neither a share nor an allowance.
-    NothingAllowed,
-    /// Less than ten nanoseconds.
-    TtlTooShort,
-}
-
-impl fmt::Display for InvalidRetryBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NothingAllowed => {
-                "a budget of no share and no allowance never retries: set the retry count to 0 instead"
-            }
-            Self::TtlTooShort => "earned retries would expire at once: use a ttl of some seconds",
-        })
+error_enum! {
+    /// Reason that a budget cannot be built.
+    pub enum InvalidRetryBudget {
+        /// Neither a share nor an allowance.
+        NothingAllowed = "a budget of no share and no allowance never retries: set the retry count to 0 instead",
+        /// Less than ten nanoseconds.
+        TtlTooShort = "earned retries would expire at once: use a ttl of some seconds",
     }
 }
-
-impl core::error::Error for InvalidRetryBudget {}
 
 #[cfg(test)]
 mod tests {

@@ -112,7 +112,7 @@ fn read_congestion(table: &TableReader<'_>, bulk: &mut BulkConfig) {
     set(&mut bulk.stats_retention, retention);
     let enabled = own.read("enabled", read_bool);
     own.finish();
-    let written = table.read("scheduler", |item| read_choice(item, &SCHEDULERS));
+    let written = table.read("scheduler", read_choice(&SCHEDULERS));
     bulk.scheduler = match enabled {
         Some(false) => scheduler_without_control(&own, written),
         _ => written.unwrap_or_default(),

@@ -13,7 +13,7 @@ use super::{BulkRedis, BulkStore};
 /// Reads `store` and `redis`. The URL of a server may contain its password, so the text only names its
 /// place.
 pub(super) fn read_store(bulk: &TableReader<'_>, environment: &Environment) -> BulkStore {
-    let kind = bulk.read("store", |item| read_choice(item, &STORES));
+    let kind = bulk.read("store", read_choice(&STORES));
     let table = bulk.section("redis");
     let url = read_secret(&table, environment, REDIS_URL);
     let ca_file = table.read("ca_file", read_path);

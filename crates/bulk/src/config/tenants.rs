@@ -24,7 +24,7 @@ pub(super) fn read_tenants(bulk: &TableReader<'_>, section: &mut BulkConfig) {
 /// Reads a rule; absent keys are as in `default`.
 fn read_rule(table: &TableReader<'_>, default: BulkTenant) -> BulkTenant {
     let weight = table.read("weight", read_weight);
-    let priority = table.read("priority", |item| read_choice(item, &PRIORITIES));
+    let priority = table.read("priority", read_choice(&PRIORITIES));
     let rate = table.read("rate", |item| or_none(item, read_rate));
     let in_flight = table.read("in_flight", |item| or_none(item, read_count));
     table.finish();

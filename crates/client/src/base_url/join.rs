@@ -7,8 +7,6 @@
 //! meaning would count for the wrong group. Accepted paths are sent byte for byte, so signed
 //! queries stay valid.
 
-use std::fmt;
-
 use http::Uri;
 use http::uri::{Parts, PathAndQuery};
 use percent_encoding::percent_decode_str;
@@ -151,40 +149,24 @@ const MAX_LENGTH: usize = 60_000;
 /// As written and decoded up to three times; legitimate paths are not encoded more often.
 const MAX_READINGS: usize = 4;
 
-/// Error of a path.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvalidPath {
-    /// It does not start with a slash.
-    NoSlash,
-    /// It names a host, or could be read so.
-    Host,
-    /// It has `.` or `..` as a segment, in some encoding.
-    Dots,
-    /// It has a backslash, in some encoding.
-    Backslash,
-    /// It has a fragment, which is never sent.
-    Fragment,
-    /// It has a blank, a control character or a non-ASCII letter.
-    Character,
-    /// A percent sign without digits, or invalid UTF-8.
-    Encoding,
-    /// It is too long.
-    TooLong,
-}
-
-impl fmt::Display for InvalidPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSlash => "a path starts with `/`: the host comes from the API and cannot be set",
-            Self::Host => "a path starts with one `/`: two could be read as a host",
-            Self::Dots => "a path holds no `.` or `..`: write the resolved path",
-            Self::Backslash => "a path holds no backslash",
-            Self::Fragment => "a path ends before `#`: fragments are never sent",
-            Self::Character => "a path is visible ASCII and holds no control character: percent-encode the rest",
-            Self::Encoding => "write `%` as `%25`, and encode UTF-8 once",
-            Self::TooLong => "the path has more than 60 000 bytes: put the data into the body",
-        })
+outflow_core::error_enum! {
+    /// Error of a path.
+    pub enum InvalidPath {
+        /// It does not start with a slash.
+        NoSlash = "a path starts with `/`: the host comes from the API and cannot be set",
+        /// It names a host, or could be read so.
+        Host = "a path starts with one `/`: two could be read as a host",
+        /// It has `.` or `..` as a segment, in some encoding.
+        Dots = "a path holds no `.` or `..`: write the resolved path",
+        /// It has a backslash, in some encoding.
+        Backslash = "a path holds no backslash",
+        /// It has a fragment, which is never sent.
+        Fragment = "a path ends before `#`: fragments are never sent",
+        /// It has a blank, a control character or a non-ASCII letter.
+        Character = "a path is visible ASCII and holds no control character: percent-encode the rest",
+        /// A percent sign without digits, or invalid UTF-8.
+        Encoding = "write `%` as `%25`, and encode UTF-8 once",
+        /// It is too long.
+        TooLong = "the path has more than 60 000 bytes: put the data into the body",
     }
 }
-
-impl std::error::Error for InvalidPath {}

@@ -31,19 +31,20 @@ enum StatusOrigin {
     Forwarded(ForwardReason),
 }
 
-/// Reason to forward a request to the server.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ForwardReason {
-    /// The cache is off for this API.
-    Bypass,
-    /// The method is not cacheable.
-    Method,
-    /// No response was stored.
-    Miss,
-    /// The request forbids the cache.
-    Request,
-    /// The stored response is stale.
-    Stale,
+outflow_core::named_enum! {
+    /// Reason to forward a request to the server.
+    pub enum ForwardReason {
+        /// The cache is off for this API.
+        Bypass = "bypass",
+        /// The method is not cacheable.
+        Method = "method",
+        /// No response was stored.
+        Miss = "uri-miss",
+        /// The request forbids the cache.
+        Request = "request",
+        /// The stored response is stale.
+        Stale = "stale",
+    }
 }
 
 impl CacheStatus {
@@ -106,19 +107,6 @@ impl fmt::Display for CacheStatus {
         }
         f.write_str(if self.stored { "; stored" } else { "" })?;
         f.write_str(if self.collapsed { "; collapsed" } else { "" })
-    }
-}
-
-impl ForwardReason {
-    /// Returns the value of the parameter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bypass => "bypass",
-            Self::Method => "method",
-            Self::Miss => "uri-miss",
-            Self::Request => "request",
-            Self::Stale => "stale",
-        }
     }
 }
 

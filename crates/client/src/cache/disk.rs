@@ -12,24 +12,14 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use rustls::crypto::aws_lc_rs::default_provider;
 
-use super::CacheError;
 use super::key::CacheKey;
+use super::{CacheError, DiskState};
 
 /// Cache directory locked by this process.
 pub(super) struct CacheDir {
     path: PathBuf,
     /// Held while the directory is in use.
     _lock: File,
-}
-
-/// Result of opening a directory.
-pub(super) enum OpenedDir {
-    /// Locked by this process.
-    Ours(CacheDir),
-    /// In use by another process.
-    Elsewhere,
-    /// Not writable.
-    Unusable,
 }
 
 /// File of a response in the directory.
@@ -46,12 +36,12 @@ impl CacheDir {
     /// # Errors
     /// If it is a link, not a directory, owned by another user, or accessible to others with
     /// foreign files in it.
-    pub(super) fn open(path: &Path) -> Result<OpenedDir, CacheError> {
+    pub(super) fn open(path: &Path) -> Result<Result<Self, DiskState>, CacheError> {
         if fs::symlink_metadata(path).is_err() && create_private_dir(path).is_err() {
-            return Ok(OpenedDir::Unusable);
+            return Ok(Err(DiskState::Unusable));
         }
         let Ok(metadata) = fs::symlink_metadata(path) else {
-            return Ok(OpenedDir::Unusable);
+            return Ok(Err(DiskState::Unusable));
         };
         if !metadata.is_dir() {
             return Err(CacheError::NotADirectory);
@@ -60,16 +50,16 @@ impl CacheDir {
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).read(true).write(true);
         let Ok(lock) = access::owner_only(&mut options).open(path.join(LOCK)) else {
-            return Ok(OpenedDir::Unusable);
+            return Ok(Err(DiskState::Unusable));
         };
         access::check_owner(&metadata, &lock)?;
         match lock.try_lock() {
-            Ok(()) => Ok(OpenedDir::Ours(Self {
+            Ok(()) => Ok(Ok(Self {
                 path: path.to_owned(),
                 _lock: lock,
             })),
-            Err(TryLockError::WouldBlock) => Ok(OpenedDir::Elsewhere),
-            Err(TryLockError::Error(_)) => Ok(OpenedDir::Unusable),
+            Err(TryLockError::WouldBlock) => Ok(Err(DiskState::Elsewhere)),
+            Err(TryLockError::Error(_)) => Ok(Err(DiskState::Unusable)),
         }
     }
 

@@ -31,7 +31,7 @@ impl DiskEntry {
     pub async fn load(self, timeout: Duration) {
         let Self { store, key } = self;
         let load = async {
-            let permit = Arc::clone(store.read_permits()).acquire_owned().await;
+            let permit = Arc::clone(&store.read_permits).acquire_owned().await;
             run_blocking(move || {
                 // Held until the read ends, even if the caller has given up.
                 let _permit = permit;

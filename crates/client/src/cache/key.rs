@@ -119,7 +119,11 @@ pub(super) fn is_noise(name: &HeaderName) -> bool {
 impl CacheKey {
     /// Returns the name of the key's file.
     pub(super) fn file_name(&self) -> String {
-        format!("{}-{}", HexDigest(self.resource), HexDigest(self.caller))
+        format!(
+            "{:032x}-{:032x}",
+            u128::from_be_bytes(self.resource),
+            u128::from_be_bytes(self.caller)
+        )
     }
 
     /// Parses a file name.
@@ -132,14 +136,6 @@ impl CacheKey {
     }
 }
 
-struct HexDigest(Digest);
-
-impl fmt::Display for HexDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
 impl fmt::Debug for CacheKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file_name())
@@ -148,7 +144,7 @@ impl fmt::Debug for CacheKey {
 
 impl fmt::Debug for FlightKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}-{}", self.0, HexDigest(self.1))
+        write!(f, "{:?}-{:032x}", self.0, u128::from_be_bytes(self.1))
     }
 }
 

@@ -23,19 +23,20 @@ pub struct CacheReport {
     pub skipped_writes: u64,
 }
 
-/// State of the cache directory.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DiskState {
-    /// No directory is configured.
-    None,
-    /// In use.
-    Used,
-    /// In use, and the last write failed: the disk may be full.
-    Failing,
-    /// Another process uses it; this one works from memory.
-    Elsewhere,
-    /// Not writable; this process works from memory.
-    Unusable,
+outflow_core::named_enum! {
+    /// State of the cache directory.
+    pub enum DiskState {
+        /// No directory is configured.
+        None = "none",
+        /// In use.
+        Used = "used",
+        /// In use, and the last write failed: the disk may be full.
+        Failing = "failing",
+        /// Another process uses it; this one works from memory.
+        Elsewhere = "elsewhere",
+        /// Not writable; this process works from memory.
+        Unusable = "unusable",
+    }
 }
 
 /// Fault counters.

@@ -44,7 +44,7 @@ pub(super) fn build_entry(
     if !FreshnessCheck::new(query, &entry).is_storable(query) {
         return Err(NotStored::Forbidden);
     }
-    if entry.weight() > store.max_response() {
+    if entry.weight() > store.max_response {
         return Err(NotStored::TooLarge);
     }
     set_scope(query, entry)

@@ -11,7 +11,7 @@ use http::{HeaderName, Uri};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
-use super::disk::{CacheDir, OpenedDir, random_secret};
+use super::disk::{CacheDir, random_secret};
 use super::disk_index::DiskIndex;
 use super::entry::{CacheEntry, EntrySlot};
 use super::key::{CacheKey, Digest, FlightKey, KeySecret};
@@ -30,11 +30,11 @@ pub(super) struct CacheStore {
     memory: MemoryCache,
     disk: Result<DiskStore, DiskState>,
     index: Mutex<CacheIndex>,
-    max_response: u64,
+    pub(super) max_response: u64,
     write_queued: Notify,
     faults: CacheFaults,
     /// Permits to read a file.
-    read_permits: Arc<Semaphore>,
+    pub(super) read_permits: Arc<Semaphore>,
     /// Writes to the resources whose hashes share a first byte.
     writes: [AtomicU64; 256],
 }
@@ -87,11 +87,6 @@ impl CacheStore {
         Ok(store)
     }
 
-    /// Returns the size of the largest stored response.
-    pub(super) fn max_response(&self) -> u64 {
-        self.max_response
-    }
-
     pub(super) fn selection(&self, names: &[HeaderName], query: &CacheQuery<'_>) -> Digest {
         self.secret.selection(names, query.headers)
     }
@@ -112,11 +107,6 @@ impl CacheStore {
     /// Returns true if the server would choose this response for the request.
     pub(super) fn matches(&self, query: &CacheQuery<'_>, entry: &CacheEntry) -> bool {
         self.selection(&entry.vary, query) == entry.selected
-    }
-
-    /// Returns the permits for concurrent reads.
-    pub(super) fn read_permits(&self) -> &Arc<Semaphore> {
-        &self.read_permits
     }
 
     /// Returns the key of a request's slot, if that is only on disk.
@@ -279,9 +269,8 @@ fn open_disk(
         return Ok(Err(DiskState::None));
     };
     let dir = match CacheDir::open(path)? {
-        OpenedDir::Ours(dir) => dir,
-        OpenedDir::Elsewhere => return Ok(Err(DiskState::Elsewhere)),
-        OpenedDir::Unusable => return Ok(Err(DiskState::Unusable)),
+        Ok(dir) => dir,
+        Err(state) => return Ok(Err(state)),
     };
     let (Ok(secret), Ok(mut listed)) = (dir.secret(), dir.list()) else {
         return Ok(Err(DiskState::Unusable));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use outflow_core::{Nanos, RetryBudget};
+use outflow_core::RetryBudget;
 use parking_lot::Mutex;
 
 use super::builder::InvalidClientReason;
@@ -44,7 +44,7 @@ pub(crate) struct ApiClient {
     /// Equal calls in flight.
     pub(crate) flights: Arc<SingleFlight<Result<SharedCall, ErrorKind>>>,
     /// Shared with its predecessors and successors: spent retries stay spent.
-    retries: Arc<Mutex<RetryBudget>>,
+    pub(crate) retries: Arc<Mutex<RetryBudget>>,
 }
 
 /// State of a removed API, in case it comes back.
@@ -143,30 +143,15 @@ impl ApiClient {
         let _they_fit = self.upstream.reconfigure(&self.api.rules);
         self.upstream.restore();
         let (settings, now) = (self.api.retry.budget, self.upstream.now());
-        self.budget(|budget| {
-            if let Ok(next) = budget.under(settings, now) {
-                *budget = next;
-            }
-        });
+        let mut budget = self.retries.lock();
+        if let Ok(next) = budget.under(settings, now) {
+            *budget = next;
+        }
     }
 
     /// Sets the rules' timeout: an abandoned attempt may arrive until its own timeout.
     pub(super) fn with_rules_timeout(mut api: Api) -> Api {
         api.rules.timeout = api.timeouts.attempt;
         api
-    }
-
-    /// Deposits a call's share of a retry.
-    pub(crate) fn deposit_retry(&self, now: Nanos) {
-        self.budget(|budget| budget.deposit(now));
-    }
-
-    /// Withdraws one retry. Returns false if there is none.
-    pub(crate) fn withdraw_retry(&self, now: Nanos) -> bool {
-        self.budget(|budget| budget.withdraw(now))
-    }
-
-    fn budget<R>(&self, change: impl FnOnce(&mut RetryBudget) -> R) -> R {
-        change(&mut self.retries.lock())
     }
 }

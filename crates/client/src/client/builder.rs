@@ -84,19 +84,11 @@ impl OutflowBuilder {
     /// # Errors
     /// If an API cannot be called as configured, or two have one name; every such API is named.
     pub fn build(self) -> Result<Outflow, InvalidClient> {
-        let timer: SharedTimer = match self.timer {
-            Some(timer) => timer,
-            None => Arc::new(SystemClock::new()),
-        };
-        let cache = match self.cache {
-            Some(cache) => Some(cache),
-            None => Cache::open(CacheSettings::default()).ok(),
-        };
         let deps = ClientDeps {
-            timer,
+            timer: self.timer.unwrap_or_else(|| Arc::new(SystemClock::new())),
             events: self.events,
             transport_deps: self.transport_deps,
-            cache,
+            cache: self.cache.or_else(|| Cache::open(CacheSettings::default()).ok()),
         };
         let table = ApiTable::default();
         let plan = ReloadPlan::new(self.apis, &table, &deps)?;

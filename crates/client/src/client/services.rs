@@ -36,7 +36,7 @@ pub(super) struct BackgroundServices {
     pub(super) metrics: Arc<Metrics>,
     pub(super) tasks: Tasks,
     events: Events,
-    scrubber: Scrubber,
+    pub(super) scrubber: Scrubber,
     log: Option<Log>,
     metric_lines: Option<LogSender>,
     /// Configuration at the start, which holds until a restart; without the APIs.
@@ -98,16 +98,6 @@ impl BackgroundServices {
         }
     }
 
-    /// Redacts these secrets from every line from now on.
-    pub(super) fn learn_secrets(&self, apis: &[Api], config: &Config) {
-        add_secrets(&self.scrubber, apis, config);
-    }
-
-    /// Adds metric series for these APIs.
-    pub(super) fn register_apis<'a>(&self, apis: impl Iterator<Item = &'a Api>) {
-        self.metrics.register(apis.map(ApiLabels::from));
-    }
-
     /// Applies settings as far as possible. Returns the keys that need a restart: everything with
     /// an open file, port or directory.
     pub(super) fn reconfigure(&self, config: &Config) -> Vec<String> {
@@ -167,7 +157,7 @@ fn cache_settings(configured: &crate::config::CacheSection) -> CacheSettings {
 }
 
 /// Adds all secrets of a configuration to the scrubber.
-fn add_secrets(scrubber: &Scrubber, apis: &[Api], config: &Config) {
+pub(super) fn add_secrets(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     for credential in apis.iter().filter_map(|api| api.credential.as_ref()) {
         scrubber.learn(&credential.secret);
     }

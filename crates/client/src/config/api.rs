@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow_config::value_readers::{
     read_choice, read_duration, read_integer, read_path, read_positive_duration, read_share, read_size, read_text,
 };
-use outflow_config::{Environment, FieldValue, TableReader, TreeValue, ValueError};
+use outflow_config::{Environment, FieldValue, TableReader, TreeValue, ValueError, read_fields};
 use outflow_core::{Backoff, RetryBudgetSettings, Share};
 use smol_str::SmolStr;
 
@@ -27,7 +27,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     let methods = methods.unwrap_or_default();
     let proxy = table.read("proxy", read_proxy);
     let trust = table.read("trust", read_trust);
-    let addresses = table.read("addresses", |item| read_choice(item, &ADDRESSES));
+    let addresses = table.read("addresses", read_choice(&AddressPolicy::NAMED));
     let redirects = table.read("redirects", |item| read_integer(item, 0..=MAX_REDIRECTS));
     let max_body = table.read("max_body", read_size);
     table.finish();
@@ -47,9 +47,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
         addresses: addresses.unwrap_or_default(),
-        redirects: redirects
-            .and_then(|count| u8::try_from(count).ok())
-            .unwrap_or(default.redirects),
+        redirects: redirects.unwrap_or(default.redirects),
         max_body: max_body.unwrap_or(default.max_body),
         ..default
     })
@@ -91,15 +89,13 @@ fn read_timeouts(table: &TableReader<'_>) -> Timeouts {
 fn read_retry(table: &TableReader<'_>) -> RetryConfig {
     let default = RetryConfig::default();
     let count = table.read("retry_count", |item| read_integer(item, 0..=MAX_RETRIES));
-    let throttled = table.read("retry_429", |item| read_choice(item, &THROTTLED_RETRIES));
+    let throttled = table.read("retry_429", read_choice(&ThrottledRetry::NAMED));
     let written = table.section("retry");
     let backoff = read_backoff(&written.section("backoff"));
     let budget = read_budget(&written.section("budget"));
     written.finish();
     RetryConfig {
-        count: count
-            .and_then(|count| u32::try_from(count).ok())
-            .unwrap_or(default.count),
+        count: count.unwrap_or(default.count),
         throttled: throttled.unwrap_or(default.throttled),
         backoff: backoff.unwrap_or(default.backoff),
         budget,
@@ -129,23 +125,18 @@ fn read_jitter(item: &FieldValue<'_>) -> Result<Option<Duration>, ValueError> {
 }
 
 fn read_budget(table: &TableReader<'_>) -> RetryBudgetSettings {
-    let default = RetryBudgetSettings::default();
-    let earned = table.read("share", read_share).unwrap_or(default.share);
-    let per_second = table.read("per_second", |item| read_integer(item, 0..=MAX_PER_SECOND));
-    let per_second = per_second
-        .and_then(|count| u32::try_from(count).ok())
-        .unwrap_or(default.per_second);
-    let ttl = table.read("ttl", read_ttl).unwrap_or(default.ttl);
-    if earned == Share::NONE && per_second == 0 {
+    let mut budget = RetryBudgetSettings::default();
+    read_fields!(table => budget,
+        share: read_share,
+        per_second: |item| read_integer(item, 0..=MAX_PER_SECOND),
+        ttl: read_ttl,
+    );
+    if budget.share == Share::NONE && budget.per_second == 0 {
         let error = ValueError::new("such a budget allows no retry at all");
         table.report("share", error.help("say `retry_count = 0` instead"));
     }
     table.finish();
-    RetryBudgetSettings {
-        share: earned,
-        per_second,
-        ttl,
-    }
+    budget
 }
 
 fn read_ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
@@ -172,7 +163,7 @@ fn read_caching(table: &TableReader<'_>) -> (CacheMode, Duration) {
 fn read_cache_mode(item: &FieldValue<'_>) -> Result<CacheMode, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
         let words = [("off", CacheMode::Off), ("standard", CacheMode::Standard)];
-        return read_choice(item, &words);
+        return read_choice(&words)(item);
     };
     let table = item.table()?;
     let force = table.read("force", read_positive_duration);
@@ -207,10 +198,8 @@ fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
         }
         return file.map(TlsTrust::File).ok_or(ValueError::Reported);
     }
-    let trusted = read_choice(
-        item,
-        &[("system", &TlsTrust::System), ("anybody", &TlsTrust::AnyCertificate)],
-    )?;
+    let words = [("system", &TlsTrust::System), ("anybody", &TlsTrust::AnyCertificate)];
+    let trusted = read_choice(&words)(item)?;
     if *trusted == TlsTrust::AnyCertificate {
         item.report(
             ValueError::warning("anyone on the network path can read the keys and answer in the API's name")
@@ -224,19 +213,14 @@ fn read_trust(item: &FieldValue<'_>) -> Result<TlsTrust, ValueError> {
 const BACKOFF_BASE: Duration = Duration::from_millis(1_500);
 const BACKOFF_CAP: Duration = Duration::from_secs(30);
 
-const THROTTLED_RETRIES: [(&str, ThrottledRetry); 2] =
-    [("any", ThrottledRetry::Any), ("idempotent", ThrottledRetry::Idempotent)];
-
 /// Each retry doubles the wait: more retries than this never happen.
-const MAX_RETRIES: u64 = 100;
+const MAX_RETRIES: u32 = 100;
 
 /// The limit of browsers.
-const MAX_REDIRECTS: u64 = 20;
+const MAX_REDIRECTS: u8 = 20;
 
 /// A larger budget has no effect.
-const MAX_PER_SECOND: u64 = 1_000_000;
+const MAX_PER_SECOND: u32 = 1_000_000;
 
 /// A call must be able to use the retry that it earned.
 const MIN_TTL: Duration = Duration::from_secs(1);
-
-const ADDRESSES: [(&str, AddressPolicy); 2] = [("public", AddressPolicy::Public), ("any", AddressPolicy::Any)];

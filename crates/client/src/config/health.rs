@@ -8,7 +8,7 @@ use std::time::Duration;
 use outflow_config::value_readers::{
     read_choice, read_duration, read_factor, read_rate, read_share, read_u16, read_u32,
 };
-use outflow_config::{FieldValue, TableReader, TreeValue, ValueError};
+use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, read_fields};
 use outflow_core::{
     CooldownRule, Escalation, HealthConfig, HealthConfigError, HealthSettings, ProbeInstant, ProbePatience, RampRule,
     ThrottleExit,
@@ -21,17 +21,16 @@ pub(super) fn read_health(api: &TableReader<'_>, rules: &mut Rules) {
     let table = api.section("health");
     let before = api.diagnostic_count();
     let profile = table
-        .read("profile", |item| read_choice(item, &PROFILES))
+        .read("profile", read_choice(&HealthProfile::NAMED))
         .unwrap_or_default();
     let mut settings = profile.settings();
     read_thresholds(&table, &mut settings);
     read_sleep(&table, &mut settings);
     read_recovery(&table, &mut settings, rules.timeout);
-    let concurrency = api.read("concurrency", |item| read_word_or(item, "auto", read_u32));
-    set(&mut settings.concurrency, concurrency);
-    let scope = table.read("scope", |item| read_choice(item, &SCOPES));
+    read_fields!(api => settings, concurrency: |item| read_word_or(item, "auto", read_u32),);
+    let scope = table.read("scope", read_choice(&HealthScope::NAMED));
     rules.health_scope = scope.unwrap_or_default();
-    let asleep = table.read("when_asleep", |item| read_choice(item, &ASLEEP));
+    let asleep = table.read("when_asleep", read_choice(&WhenAsleep::NAMED));
     rules.when_asleep = asleep.unwrap_or(profile.when_asleep());
     table.finish();
     match HealthConfig::new(settings) {
@@ -50,143 +49,119 @@ pub(super) fn read_health(api: &TableReader<'_>, rules: &mut Rules) {
     }
 }
 
-/// Variables of the machine that can be set by their name alone, with their units.
-pub(super) const VARIABLES: [(&str, VariableUnit); 39] = [
-    ("window", VariableUnit::Time),
-    ("window_length", VariableUnit::Other),
-    ("min_samples", VariableUnit::Other),
-    ("min_failures", VariableUnit::Other),
-    ("p_throttle", VariableUnit::Other),
-    ("n_throttle", VariableUnit::Other),
-    ("n_failures", VariableUnit::Other),
-    ("escalation", VariableUnit::Other),
-    ("p_recover", VariableUnit::Other),
-    ("s_recover", VariableUnit::Other),
-    ("throttle_exit", VariableUnit::Other),
-    ("n_cacheonly", VariableUnit::Other),
-    ("p_sleep", VariableUnit::Other),
-    ("p_sleep_held", VariableUnit::Time),
-    ("confirm_after", VariableUnit::Time),
-    ("short_retry_after", VariableUnit::Time),
-    ("max_retry_after", VariableUnit::Time),
-    ("sleep_min", VariableUnit::Time),
-    ("sleep_max", VariableUnit::Time),
-    ("sleep_jitter", VariableUnit::Other),
-    ("cooldown", VariableUnit::Other),
-    ("cooldown_factor", VariableUnit::Other),
-    ("sleep_share", VariableUnit::Other),
-    ("throttle_share", VariableUnit::Other),
-    ("throttle_floor", VariableUnit::Other),
-    ("probe_success", VariableUnit::Other),
-    ("neutral_per_success", VariableUnit::Other),
-    ("probe_start", VariableUnit::Other),
-    ("probe_concurrency", VariableUnit::Other),
-    ("probe_rate", VariableUnit::Other),
-    ("probe_timeout", VariableUnit::Time),
-    ("probe_patience", VariableUnit::Other),
-    ("probe_from", VariableUnit::Other),
-    ("ramp_factor", VariableUnit::Other),
-    ("ramp_every", VariableUnit::Time),
-    ("ramp_after", VariableUnit::Other),
-    ("cache_only_after", VariableUnit::Other),
-    ("auto_recover", VariableUnit::Time),
-    ("release_jitter", VariableUnit::Time),
+/// Variables of the machine that can be set by their name alone.
+pub(super) const VARIABLES: [&str; 39] = [
+    "window",
+    "window_length",
+    "min_samples",
+    "min_failures",
+    "p_throttle",
+    "n_throttle",
+    "n_failures",
+    "escalation",
+    "p_recover",
+    "s_recover",
+    "throttle_exit",
+    "n_cacheonly",
+    "p_sleep",
+    "p_sleep_held",
+    "confirm_after",
+    "short_retry_after",
+    "max_retry_after",
+    "sleep_min",
+    "sleep_max",
+    "sleep_jitter",
+    "cooldown",
+    "cooldown_factor",
+    "sleep_share",
+    "throttle_share",
+    "throttle_floor",
+    "probe_success",
+    "neutral_per_success",
+    "probe_start",
+    "probe_concurrency",
+    "probe_rate",
+    "probe_timeout",
+    "probe_patience",
+    "probe_from",
+    "ramp_factor",
+    "ramp_every",
+    "ramp_after",
+    "cache_only_after",
+    "auto_recover",
+    "release_jitter",
 ];
 
-/// Unit of a variable.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum VariableUnit {
-    /// Time; a plain number is seconds.
-    Time,
-    /// A whole number, which may end in `.0`.
-    Count,
-    /// Anything else.
-    Other,
-}
+/// The variables that are times.
+pub(super) const SPANS: [&str; 11] = [
+    "window",
+    "p_sleep_held",
+    "confirm_after",
+    "short_retry_after",
+    "max_retry_after",
+    "sleep_min",
+    "sleep_max",
+    "probe_timeout",
+    "ramp_every",
+    "auto_recover",
+    "release_jitter",
+];
 
 fn read_thresholds(table: &TableReader<'_>, settings: &mut HealthSettings) {
-    set(&mut settings.window, table.read("window", read_duration));
-    set(&mut settings.window_length, table.read("window_length", read_u16));
-    set(&mut settings.min_samples, table.read("min_samples", read_u16));
-    set(&mut settings.p_throttle, table.read("p_throttle", read_share));
-    set(&mut settings.min_failures, table.read("min_failures", read_u16));
-    let throttles = table.read("n_throttle", |item| or_never(item, read_u32));
-    set(&mut settings.n_throttle, throttles);
-    let failures = table.read("n_failures", |item| or_never(item, read_u32));
-    set(&mut settings.n_failures, failures);
-    let escalation = table.read("escalation", |item| read_choice(item, &ESCALATIONS));
-    set(&mut settings.escalation, escalation);
-    set(&mut settings.p_recover, table.read("p_recover", read_share));
-    set(&mut settings.s_recover, table.read("s_recover", read_u32));
-    let exit = table.read("throttle_exit", |item| read_choice(item, &THROTTLE_EXITS));
-    set(&mut settings.throttle_exit, exit);
-    let throttles = table.read("n_cacheonly", |item| or_never(item, read_u32));
-    set(&mut settings.n_cacheonly, throttles);
-    set(
-        &mut settings.p_sleep,
-        table.read("p_sleep", |item| or_never(item, read_share)),
+    read_fields!(table => settings,
+        window: read_duration,
+        window_length: read_u16,
+        min_samples: read_u16,
+        min_failures: read_u16,
+        p_throttle: read_share,
+        n_throttle: |item| or_never(item, read_u32),
+        n_failures: |item| or_never(item, read_u32),
+        escalation: read_choice(&Escalation::NAMED),
+        p_recover: read_share,
+        s_recover: read_u32,
+        throttle_exit: read_choice(&ThrottleExit::NAMED),
+        n_cacheonly: |item| or_never(item, read_u32),
+        p_sleep: |item| or_never(item, read_share),
+        p_sleep_held: read_duration,
+        confirm_after: read_duration,
     );
-    let held = table.read("p_sleep_held", read_duration);
-    set(&mut settings.p_sleep_held, held);
-    let confirm = table.read("confirm_after", read_duration);
-    set(&mut settings.confirm_after, confirm);
 }
 
 fn read_sleep(table: &TableReader<'_>, settings: &mut HealthSettings) {
-    let short = table.read("short_retry_after", read_duration);
-    set(&mut settings.short_retry_after, short);
-    let max = table.read("max_retry_after", read_duration);
-    set(&mut settings.max_retry_after, max);
-    set(&mut settings.sleep_min, table.read("sleep_min", read_duration));
-    set(&mut settings.sleep_max, table.read("sleep_max", read_duration));
-    let jitter = table.read("sleep_jitter", read_share);
-    set(&mut settings.sleep_jitter, jitter);
-    let cooldown = table.read("cooldown", |item| read_choice(item, &COOLDOWNS));
-    set(&mut settings.cooldown, cooldown);
-    set(&mut settings.sleep_share, table.read("sleep_share", read_share));
-    let growth = table.read("cooldown_factor", read_factor);
-    set(&mut settings.cooldown_factor, growth);
-    let left = table.read("throttle_share", read_share);
-    set(&mut settings.throttle_share, left);
-    let floor = table.read("throttle_floor", read_rate);
-    set(&mut settings.throttle_floor, floor);
+    read_fields!(table => settings,
+        short_retry_after: read_duration,
+        max_retry_after: read_duration,
+        sleep_min: read_duration,
+        sleep_max: read_duration,
+        sleep_jitter: read_share,
+        cooldown: read_choice(&CooldownRule::NAMED),
+        cooldown_factor: read_factor,
+        sleep_share: read_share,
+        throttle_share: read_share,
+        throttle_floor: read_rate,
+    );
 }
 
 fn read_recovery(table: &TableReader<'_>, settings: &mut HealthSettings, attempt: Duration) {
-    let success = table.read("probe_success", read_u32);
-    set(&mut settings.probe_success, success);
-    let neutral = table.read("neutral_per_success", read_u32);
-    set(&mut settings.neutral_per_success, neutral);
-    set(&mut settings.probe_start, table.read("probe_start", read_u32));
-    let together = table.read("probe_concurrency", read_u32);
-    set(&mut settings.probe_concurrency, together);
-    let rate = table.read("probe_rate", |item| read_word_or(item, "unlimited", read_rate));
-    set(&mut settings.probe_rate, rate);
-    let patience = table.read("probe_patience", |item| read_choice(item, &PATIENCES));
-    set(&mut settings.probe_patience, patience);
-    let from = table.read("probe_from", |item| read_choice(item, &PROBE_INSTANTS));
-    set(&mut settings.probe_from, from);
     // Half as much again as an attempt may take, so that a slow API does not count as dead.
     let longest = attempt.saturating_add(attempt / 2);
     settings.probe_timeout = settings.probe_timeout.max(longest);
-    let timeout = table.read("probe_timeout", read_duration);
-    set(&mut settings.probe_timeout, timeout);
-    set(&mut settings.ramp_factor, table.read("ramp_factor", read_factor));
-    set(&mut settings.ramp_every, table.read("ramp_every", read_duration));
-    let ramp = table.read("ramp_after", |item| read_choice(item, &RAMPS));
-    set(&mut settings.ramp_after, ramp);
-    let after = table.read("cache_only_after", |item| or_never(item, read_u32));
-    set(&mut settings.cache_only_after, after);
-    let recover = table.read("auto_recover", |item| or_never(item, read_duration));
-    set(&mut settings.auto_recover, recover);
-    let jitter = table.read("release_jitter", read_duration);
-    set(&mut settings.release_jitter, jitter);
-}
-
-fn set<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
-    }
+    read_fields!(table => settings,
+        probe_success: read_u32,
+        neutral_per_success: read_u32,
+        probe_start: read_u32,
+        probe_concurrency: read_u32,
+        probe_rate: |item| read_word_or(item, "unlimited", read_rate),
+        probe_timeout: read_duration,
+        probe_patience: read_choice(&ProbePatience::NAMED),
+        probe_from: read_choice(&ProbeInstant::NAMED),
+        ramp_factor: read_factor,
+        ramp_every: read_duration,
+        ramp_after: read_choice(&RampRule::NAMED),
+        cache_only_after: |item| or_never(item, read_u32),
+        auto_recover: |item| or_never(item, read_duration),
+        release_jitter: read_duration,
+    );
 }
 
 fn or_never<T>(
@@ -249,13 +224,15 @@ const fn keys_of(cause: HealthConfigError) -> &'static [&'static str] {
     }
 }
 
-/// Set of values for all variables.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum HealthProfile {
-    #[default]
-    Adaptive,
-    Cautious,
-    Breaker,
+outflow_core::named_enum! {
+    /// Set of values for all variables.
+    #[derive(Default)]
+    enum HealthProfile {
+        #[default]
+        Adaptive = "adaptive",
+        Cautious = "cautious",
+        Breaker = "breaker",
+    }
 }
 
 impl HealthProfile {
@@ -274,31 +251,3 @@ impl HealthProfile {
         }
     }
 }
-
-const PROFILES: [(&str, HealthProfile); 3] = [
-    ("adaptive", HealthProfile::Adaptive),
-    ("cautious", HealthProfile::Cautious),
-    ("breaker", HealthProfile::Breaker),
-];
-
-const SCOPES: [(&str, HealthScope); 2] = [("api", HealthScope::Api), ("group", HealthScope::Group)];
-
-const ASLEEP: [(&str, WhenAsleep); 2] = [("refuse", WhenAsleep::Refuse), ("wait", WhenAsleep::Wait)];
-
-const THROTTLE_EXITS: [(&str, ThrottleExit); 2] =
-    [("normal", ThrottleExit::Normal), ("half_open", ThrottleExit::HalfOpen)];
-
-const COOLDOWNS: [(&str, CooldownRule); 2] = [("share", CooldownRule::Share), ("doubling", CooldownRule::Doubling)];
-
-const PATIENCES: [(&str, ProbePatience); 2] = [("latency", ProbePatience::Latency), ("fixed", ProbePatience::Fixed)];
-
-const PROBE_INSTANTS: [(&str, ProbeInstant); 2] =
-    [("sending", ProbeInstant::Sending), ("failure", ProbeInstant::Failure)];
-
-const RAMPS: [(&str, RampRule); 3] = [
-    ("throttles", RampRule::Throttles),
-    ("always", RampRule::Always),
-    ("never", RampRule::Never),
-];
-
-const ESCALATIONS: [(&str, Escalation); 2] = [("throttle", Escalation::Throttle), ("sleep", Escalation::Sleep)];

@@ -44,7 +44,7 @@ fn read_limit(item: &FieldValue<'_>) -> Result<Limit, ValueError> {
 
 fn read_limit_table(table: &TableReader<'_>) -> Result<Limit, ValueError> {
     let rate = table.read("rate", read_rate);
-    let kind = table.read("kind", |item| read_choice(item, &KINDS));
+    let kind = table.read("kind", read_choice(&LimitForm::NAMED));
     let burst = table.read("burst", |item| read_integer(item, 1..=MAX_BURST));
     let limit = rate.and_then(|rate| limit_of_kind(table, kind.unwrap_or(LimitForm::Sliding), rate, burst));
     let limit = limit.map(|limit| refine_limit(table, limit));
@@ -75,8 +75,8 @@ fn limit_of_kind(table: &TableReader<'_>, kind: LimitForm, rate: Rate, burst: Op
 }
 
 fn refine_limit(table: &TableReader<'_>, limit: Limit) -> Limit {
-    let counts = table.read("counts", |item| read_choice(item, &MEASURES));
-    let accounting = table.read("accounting", |item| read_choice(item, &ACCOUNTINGS));
+    let counts = table.read("counts", read_choice(&CountBy::NAMED));
+    let accounting = table.read("accounting", read_choice(&Accounting::NAMED));
     let guard = table.read("guard", read_duration);
     let pacing = table.read("pacing", read_pacing);
     let warn_below = table.read("warn_below", read_share);
@@ -89,7 +89,7 @@ fn refine_limit(table: &TableReader<'_>, limit: Limit) -> Limit {
 
 fn read_pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
-        return read_choice(item, &[("off", Pacing::Off), ("soft", Pacing::SOFT)]);
+        return read_choice(&[("off", Pacing::Off), ("soft", Pacing::SOFT)])(item);
     };
     let table = item.table()?;
     let max_delay = table.read("max_delay", read_positive_duration);
@@ -133,34 +133,14 @@ fn units_per_second(rate: Rate) -> u64 {
     u64::try_from(units).unwrap_or(u64::MAX).max(1)
 }
 
-#[derive(Clone, Copy)]
-enum LimitForm {
-    Sliding,
-    Fixed,
-    Aligned,
-    Bucket,
+outflow_core::named_enum! {
+    enum LimitForm {
+        Sliding = "sliding",
+        Fixed = "fixed",
+        Aligned = "aligned",
+        Bucket = "bucket",
+    }
 }
-
-const KINDS: [(&str, LimitForm); 4] = [
-    ("sliding", LimitForm::Sliding),
-    ("fixed", LimitForm::Fixed),
-    ("aligned", LimitForm::Aligned),
-    ("bucket", LimitForm::Bucket),
-];
-
-const MEASURES: [(&str, CountBy); 5] = [
-    ("cost", CountBy::Cost),
-    ("calls", CountBy::Calls),
-    ("tokens", CountBy::Tokens),
-    ("input_tokens", CountBy::InputTokens),
-    ("output_tokens", CountBy::OutputTokens),
-];
-
-const ACCOUNTINGS: [(&str, Accounting); 3] = [
-    ("send", Accounting::Send),
-    ("safe", Accounting::Safe),
-    ("tight", Accounting::Tight),
-];
 
 const MILLION: u64 = 1_000_000;
 

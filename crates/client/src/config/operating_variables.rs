@@ -10,7 +10,7 @@ use outflow_config::{
     decimal_millionths, nearest_name,
 };
 
-use super::health::{VARIABLES, VariableUnit};
+use super::health::{SPANS, VARIABLES};
 
 /// Sets a variable of an API at run time: an operating variable by its name alone, any other key by its
 /// path below the API, such as `groups.orders.limits`.
@@ -70,15 +70,33 @@ pub(super) fn find(environment: &Environment, root: &TreeTable, collector: &Diag
     found
 }
 
+/// Unit of a variable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum VariableUnit {
+    /// Time; a plain number is seconds.
+    Time,
+    /// A whole number, which may end in `.0`.
+    Count,
+    /// Anything else.
+    Other,
+}
+
 /// Returns the levels of an operating variable within its API, and its unit.
 fn find_variable(short: &str) -> Option<(Vec<&'static str>, VariableUnit)> {
     let short = short.to_lowercase();
-    let health = VARIABLES.iter().find(|(name, _)| *name == short);
     match short.as_str() {
         "rate_base" => Some((vec!["rate_base"], VariableUnit::Other)),
         "bucket_cap" | "bucket_capacity" => Some((vec!["bucket_capacity"], VariableUnit::Count)),
         "concurrency" => Some((vec!["concurrency"], VariableUnit::Count)),
-        _ => health.map(|(name, unit)| (vec!["health", *name], *unit)),
+        name => {
+            let unit = if SPANS.contains(&name) {
+                VariableUnit::Time
+            } else {
+                VariableUnit::Other
+            };
+            let known = VARIABLES.into_iter().find(|known| *known == name);
+            known.map(|name| (vec!["health", name], unit))
+        }
     }
 }
 
@@ -105,7 +123,7 @@ fn with_unit(value: &str, unit: VariableUnit) -> Cow<'_, str> {
 /// Warns of a name that is nearly one of ours: it is probably not meant for another program.
 fn warn_if_near(name: &str, short: &str, value: &str, collector: &DiagnosticCollector) {
     let own = ["rate_base", "bucket_capacity", "concurrency"];
-    let known = VARIABLES.iter().map(|(name, _)| *name).chain(own);
+    let known = VARIABLES.into_iter().chain(own);
     if let Some(near) = nearest_name(short, known) {
         let variable = EnvVariable::new(name, value, Vec::new(), collector);
         let prefix = name.strip_suffix(short).unwrap_or(Environment::PREFIX);

@@ -21,9 +21,11 @@ pub(super) fn read_policy(api: &TableReader<'_>) -> Policy {
 
 /// Parses `429`, `5xx`, `500-504`, `403 limited`, `dns`.
 fn parse_match(name: &str) -> Result<RuleMatch, ValueError> {
-    let named = ENDS.iter().find(|(known, _)| *known == name);
-    if let Some((_, when)) = named {
-        return Ok(*when);
+    if name == CANCELLED {
+        return Ok(RuleMatch::Cancelled);
+    }
+    if let Some((_, fault)) = Fault::NAMED.iter().find(|(known, _)| *known == name) {
+        return Ok(RuleMatch::Fault(*fault));
     }
     let read = if let Some(status) = name.strip_suffix(" limited") {
         parse_status(status).map(RuleMatch::RateLimited)
@@ -50,16 +52,20 @@ fn match_error(name: &str) -> ValueError {
     if name.starts_with(|c: char| c.is_ascii_digit()) {
         return ValueError::new("this is no status").help("write 100 to 599, \"5xx\", \"500-504\" or \"403 limited\"");
     }
-    unknown_name("end of an attempt", name, ENDS.iter().map(|(name, _)| *name))
+    unknown_name(
+        "end of an attempt",
+        name,
+        Fault::ALL.map(Fault::name).into_iter().chain([CANCELLED]),
+    )
 }
 
 /// Reads a word such as `neutral`, or a table of the three parts.
 fn read_handling(item: &FieldValue<'_>) -> Result<Handling, ValueError> {
     let TreeValue::Table(_) = &item.node.value else {
-        return read_choice(item, &HANDLINGS);
+        return read_choice(&HANDLINGS)(item);
     };
     let table = item.table()?;
-    let effect = table.read("counts_as", |item| read_choice(item, &EFFECTS));
+    let effect = table.read("counts_as", read_choice(&OutcomeClass::NAMED));
     let again = table.read("retry", read_bool);
     let obey = table.read("obey_retry_after", read_bool);
     if !table.has("counts_as") {
@@ -80,27 +86,7 @@ fn read_handling(item: &FieldValue<'_>) -> Result<Handling, ValueError> {
     })
 }
 
-const ENDS: [(&str, RuleMatch); 8] = [
-    ("connect_timeout", RuleMatch::Fault(Fault::ConnectTimeout)),
-    ("read_timeout", RuleMatch::Fault(Fault::ReadTimeout)),
-    ("dns", RuleMatch::Fault(Fault::Dns)),
-    ("reset", RuleMatch::Fault(Fault::Reset)),
-    ("tls_handshake", RuleMatch::Fault(Fault::TlsHandshake)),
-    ("tls_certificate", RuleMatch::Fault(Fault::TlsCertificate)),
-    ("truncated_body", RuleMatch::Fault(Fault::TruncatedBody)),
-    ("cancelled", RuleMatch::Cancelled),
-];
-
-const EFFECTS: [(&str, OutcomeClass); 8] = [
-    ("success", OutcomeClass::Success),
-    ("throttled", OutcomeClass::Throttled),
-    ("server_failed", OutcomeClass::ServerFailed),
-    ("network_failed", OutcomeClass::NetworkFailed),
-    ("failed", OutcomeClass::OtherFailed),
-    ("banned", OutcomeClass::Banned),
-    ("neutral", OutcomeClass::Neutral),
-    ("cancelled", OutcomeClass::Cancelled),
-];
+const CANCELLED: &str = "cancelled";
 
 /// Handlings with a name; `failed` counts and is not retried, like a rejected key.
 const HANDLINGS: [(&str, Handling); 8] = [

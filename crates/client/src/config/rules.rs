@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{read_choice, read_duration, read_integer, read_positive_duration, read_share};
-use outflow_config::{FieldValue, TableReader, TreeValue, ValueError};
+use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, read_fields};
 use outflow_core::{AdaptiveMode, Dialect, Dialects, Limit, LimitKind, Share};
 
 use super::limits::{read_bucket, read_limits};
@@ -76,23 +76,17 @@ fn check_log_entries(table: &TableReader<'_>, rules: &Rules) {
 }
 
 fn read_waiting(table: &TableReader<'_>, rules: &mut Rules) {
-    let mode = table.read("rate_limit_mode", |item| read_choice(item, &MODES));
+    let mode = table.read("rate_limit_mode", read_choice(&WaitMode::NAMED));
     rules.mode = mode.unwrap_or_default();
-    if let Some(max_wait) = table.read("max_wait", read_duration) {
-        rules.max_wait = max_wait;
-    }
-    let queue = table.read("queue", |item| match read_integer(item, 0..=MAX_WAITERS)? {
-        0 => Err(ValueError::new("no call could wait").help("say `rate_limit_mode = \"reject\"`")),
-        queue => Ok(queue),
-    });
-    if let Some(queue) = queue.and_then(|queue| usize::try_from(queue).ok()) {
-        rules.queue = queue;
-    }
-    let adaptive = table.read("adaptive", |item| read_choice(item, &ADAPTIVES));
-    rules.adaptive = adaptive.unwrap_or_default();
-    if let Some(dialects) = table.read("dialects", |item| Ok(read_dialects(item))) {
-        rules.dialects = dialects;
-    }
+    read_fields!(table => rules,
+        max_wait: read_duration,
+        queue: |item| match read_integer(item, 0..=MAX_WAITERS)? {
+            0 => Err(ValueError::new("no call could wait").help("say `rate_limit_mode = \"reject\"`")),
+            queue => Ok(queue),
+        },
+        adaptive: read_choice(&AdaptiveMode::NAMED),
+        dialects: |item| Ok(read_dialects(item)),
+    );
 }
 
 fn read_dialects(item: &FieldValue<'_>) -> Dialects {
@@ -100,7 +94,7 @@ fn read_dialects(item: &FieldValue<'_>) -> Dialects {
         TreeValue::Text(word) if word == "all" => Dialects::ALL,
         TreeValue::Text(word) if word == "none" => Dialects::NONE,
         _ => {
-            let listed = item.read_items(|item| read_choice(item, &DIALECTS));
+            let listed = item.read_items(read_choice(&Dialect::NAMED));
             listed.into_iter().fold(Dialects::NONE, Dialects::with)
         }
     }
@@ -127,25 +121,7 @@ fn read_positive_share(item: &FieldValue<'_>) -> Result<Share, ValueError> {
 }
 
 /// A waiter needs about half a kilobyte: more waiters would need gigabytes.
-const MAX_WAITERS: u64 = 10_000_000;
+const MAX_WAITERS: usize = 10_000_000;
 
 /// A terabyte.
 const MAX_MEGABYTES: u64 = 1_000_000;
-
-const MODES: [(&str, WaitMode); 2] = [("wait", WaitMode::Wait), ("reject", WaitMode::Reject)];
-
-const ADAPTIVES: [(&str, AdaptiveMode); 3] = [
-    ("off", AdaptiveMode::Off),
-    ("guard", AdaptiveMode::Guard),
-    ("learn", AdaptiveMode::Learn),
-];
-
-const DIALECTS: [(&str, Dialect); 7] = [
-    ("ietf", Dialect::Ietf),
-    ("x-ratelimit", Dialect::XRateLimit),
-    ("openai", Dialect::OpenAi),
-    ("anthropic", Dialect::Anthropic),
-    ("upbit", Dialect::Upbit),
-    ("binance", Dialect::Binance),
-    ("shopify", Dialect::Shopify),
-];

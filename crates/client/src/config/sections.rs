@@ -4,7 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use outflow_config::value_readers::{read_choice, read_integer, read_path, read_positive_duration, read_size};
-use outflow_config::{Environment, FieldValue, Section, SectionChanges, TableReader, TreeValue, ValueError};
+use outflow_config::{
+    Environment, FieldValue, Section, SectionChanges, TableReader, TreeValue, ValueError, read_fields,
+};
+
+use crate::log::LineFormat as LogFormat;
 
 /// Form and destination of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,32 +39,24 @@ impl Default for LogSection {
     }
 }
 
-/// Form of a log line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LogFormat {
-    /// `key=value` pairs.
-    #[default]
-    Logfmt,
-    /// One JSON object per line.
-    Json,
-}
-
-/// Level of a log line.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum LogLevel {
-    /// No lines.
-    Off,
-    /// Failures.
-    Error,
-    /// Conditions that may fail soon.
-    Warn,
-    /// Changes of state.
-    #[default]
-    Info,
-    /// Every call.
-    Debug,
-    /// Every step.
-    Trace,
+outflow_core::named_enum! {
+    /// Level of a log line.
+    #[derive(Default)]
+    pub enum LogLevel {
+        /// No lines.
+        Off = "off",
+        /// Failures.
+        Error = "error",
+        /// Conditions that may fail soon.
+        Warn = "warn",
+        /// Changes of state.
+        #[default]
+        Info = "info",
+        /// Every call.
+        Debug = "debug",
+        /// Every step.
+        Trace = "trace",
+    }
 }
 
 /// Destination of metrics as lines of JSON, in addition to `/metrics`.
@@ -117,21 +113,15 @@ impl Section for LogSection {
     const NAME: &'static str = "log";
 
     fn read(table: &TableReader<'_>, _: &Environment) -> Self {
-        let default = Self::default();
-        let format = table.read("format", |item| read_choice(item, &FORMATS));
-        let level = table.read("level", |item| read_choice(item, &LEVELS));
-        let file = table.read("file", read_path);
-        let max_size = table.read("max_size", read_size);
-        let max_files = table.read("max_files", |item| read_integer(item, 1..=MAX_FILES));
-        Self {
-            format: format.unwrap_or(default.format),
-            level: level.unwrap_or(default.level),
-            file,
-            max_size: max_size.unwrap_or(default.max_size),
-            max_files: max_files
-                .and_then(|count| u32::try_from(count).ok())
-                .unwrap_or(default.max_files),
-        }
+        let mut section = Self::default();
+        read_fields!(table => section,
+            format: read_choice(&LogFormat::NAMED),
+            level: read_choice(&LogLevel::NAMED),
+            file: |item| read_path(item).map(Some),
+            max_size: read_size,
+            max_files: |item| read_integer(item, 1..=MAX_FILES),
+        );
+        section
     }
 
     /// A running log follows its level only.
@@ -149,13 +139,9 @@ impl Section for MetricsSettings {
     const NAME: &'static str = "metrics";
 
     fn read(table: &TableReader<'_>, _: &Environment) -> Self {
-        let default = Self::default();
-        let ndjson = table.read("ndjson", read_ndjson);
-        let interval = table.read("interval", read_positive_duration);
-        Self {
-            ndjson: ndjson.unwrap_or(default.ndjson),
-            interval: interval.unwrap_or(default.interval),
-        }
+        let mut section = Self::default();
+        read_fields!(table => section, ndjson: read_ndjson, interval: read_positive_duration,);
+        section
     }
 
     fn restart_keys(&self, new: &Self) -> Vec<String> {
@@ -170,12 +156,9 @@ impl Section for CacheSection {
     const NAME: &'static str = "cache";
 
     fn read(table: &TableReader<'_>, _: &Environment) -> Self {
-        let dir = table.read("dir", read_path);
-        let size = table.read("size", read_size);
-        Self {
-            dir,
-            size: size.unwrap_or(Self::default().size),
-        }
+        let mut section = Self::default();
+        read_fields!(table => section, dir: |item| read_path(item).map(Some), size: read_size,);
+        section
     }
 
     fn restart_keys(&self, new: &Self) -> Vec<String> {
@@ -196,19 +179,8 @@ fn read_ndjson(item: &FieldValue<'_>) -> Result<NdjsonTarget, ValueError> {
             .ok_or_else(|| ValueError::new("this names no file").help("say `file = \"metrics.ndjson\"`"));
     }
     let words = [("off", &NdjsonTarget::Off), ("stdout", &NdjsonTarget::Stdout)];
-    read_choice(item, &words).cloned()
+    read_choice(&words)(item).cloned()
 }
 
 /// More files help no reader of logs.
-const MAX_FILES: u64 = 1_000;
-
-const FORMATS: [(&str, LogFormat); 2] = [("logfmt", LogFormat::Logfmt), ("json", LogFormat::Json)];
-
-const LEVELS: [(&str, LogLevel); 6] = [
-    ("off", LogLevel::Off),
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
+const MAX_FILES: u32 = 1_000;

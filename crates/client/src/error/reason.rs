@@ -93,23 +93,14 @@ impl fmt::Display for DecodeError {
     }
 }
 
-/// Error of a redirect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RedirectError {
-    /// More redirects than the maximum.
-    TooMany,
-    /// A redirect to a visited URI.
-    Loop,
-    /// An invalid target.
-    Unreadable,
-}
-
-impl fmt::Display for RedirectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TooMany => "too many redirects: raise `redirects`",
-            Self::Loop => "the redirects form a loop",
-            Self::Unreadable => "a redirect leads to an invalid URL",
-        })
+outflow_core::error_enum! {
+    /// Error of a redirect.
+    pub(crate) enum RedirectError {
+        /// More redirects than the maximum.
+        TooMany = "too many redirects: raise `redirects`",
+        /// A redirect to a visited URI.
+        Loop = "the redirects form a loop",
+        /// An invalid target.
+        Unreadable = "a redirect leads to an invalid URL",
     }
 }

@@ -3,43 +3,31 @@
 
 use outflow_core::{AttemptEnd, AttemptReport, Fault, OutcomeClass};
 
-/// Status of a finished call for metrics.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum StatusLabel {
-    /// 1xx or 2xx.
-    Success,
-    /// 3xx.
-    Redirect,
-    /// 4xx except 429.
-    ClientError,
-    /// 429.
-    TooMany,
-    /// 5xx.
-    ServerError,
-    /// No response in time.
-    Timeout,
-    /// No response for another reason.
-    Network,
-    /// Never sent.
-    Blocked,
-    /// The caller left before the end.
-    Cancelled,
+outflow_core::named_enum! {
+    /// Status of a finished call for metrics.
+    pub enum StatusLabel {
+        /// 1xx or 2xx.
+        Success = "2xx",
+        /// 3xx.
+        Redirect = "3xx",
+        /// 4xx except 429.
+        ClientError = "4xx",
+        /// 429.
+        TooMany = "429",
+        /// 5xx.
+        ServerError = "5xx",
+        /// No response in time.
+        Timeout = "timeout",
+        /// No response for another reason.
+        Network = "network",
+        /// Never sent.
+        Blocked = "blocked",
+        /// The caller left before the end.
+        Cancelled = "cancelled",
+    }
 }
 
 impl StatusLabel {
-    /// Labels of calls that ran to their end, for series that exist before they count. The stay of
-    /// a caller who left says nothing about the duration of calls.
-    pub const ALL: [Self; 8] = [
-        Self::Success,
-        Self::Redirect,
-        Self::ClientError,
-        Self::TooMany,
-        Self::ServerError,
-        Self::Timeout,
-        Self::Network,
-        Self::Blocked,
-    ];
-
     /// Returns the label of a status code.
     pub const fn from_code(code: u16) -> Self {
         match code {
@@ -50,54 +38,29 @@ impl StatusLabel {
             _ => Self::Success,
         }
     }
+}
 
-    /// Returns the label value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "2xx",
-            Self::Redirect => "3xx",
-            Self::ClientError => "4xx",
-            Self::TooMany => "429",
-            Self::ServerError => "5xx",
-            Self::Timeout => "timeout",
-            Self::Network => "network",
-            Self::Blocked => "blocked",
-            Self::Cancelled => "cancelled",
-        }
+outflow_core::named_enum! {
+    /// Failure of an attempt for metrics.
+    pub enum FailureLabel {
+        /// No response in time.
+        Timeout = "timeout",
+        /// The connection failed.
+        Network = "network",
+        /// The name could not be resolved.
+        Dns = "dns",
+        /// TLS failed.
+        Tls = "tls",
+        /// The server throttled the attempt.
+        TooMany = "429",
+        /// The server failed.
+        ServerError = "5xx",
+        /// The body was truncated.
+        Body = "body",
     }
 }
 
-/// Failure of an attempt for metrics.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FailureLabel {
-    /// No response in time.
-    Timeout,
-    /// The connection failed.
-    Network,
-    /// The name could not be resolved.
-    Dns,
-    /// TLS failed.
-    Tls,
-    /// The server throttled the attempt.
-    TooMany,
-    /// The server failed.
-    ServerError,
-    /// The body was truncated.
-    Body,
-}
-
 impl FailureLabel {
-    /// All labels.
-    pub const ALL: [Self; 7] = [
-        Self::Timeout,
-        Self::Network,
-        Self::Dns,
-        Self::Tls,
-        Self::TooMany,
-        Self::ServerError,
-        Self::Body,
-    ];
-
     /// Returns the label of a failed attempt; `None` if it did not fail.
     pub const fn new(attempt: &AttemptReport, effect: OutcomeClass) -> Option<Self> {
         match (effect, attempt.ended()) {
@@ -108,7 +71,7 @@ impl FailureLabel {
         }
     }
 
-    const fn from_fault(fault: Fault) -> Self {
+    pub(crate) const fn from_fault(fault: Fault) -> Self {
         match fault {
             Fault::ConnectTimeout | Fault::ReadTimeout => Self::Timeout,
             Fault::Dns => Self::Dns,
@@ -117,51 +80,25 @@ impl FailureLabel {
             Fault::TruncatedBody => Self::Body,
         }
     }
-
-    /// Returns the label value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Timeout => "timeout",
-            Self::Network => "network",
-            Self::Dns => "dns",
-            Self::Tls => "tls",
-            Self::TooMany => "429",
-            Self::ServerError => "5xx",
-            Self::Body => "body",
-        }
-    }
 }
 
-/// Result of a cache lookup.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CacheLabel {
-    /// Fresh response.
-    Hit,
-    /// Stale response, served for want of a better one.
-    Stale,
-    /// Stale response that the server confirmed.
-    Revalidated,
-    /// No response.
-    Miss,
-    /// Response of an equal call in flight.
-    Coalesced,
+outflow_core::named_enum! {
+    /// Result of a cache lookup.
+    pub enum CacheLabel {
+        /// Fresh response.
+        Hit = "hit",
+        /// Stale response, served for want of a better one.
+        Stale = "stale",
+        /// Stale response that the server confirmed.
+        Revalidated = "revalidated",
+        /// No response.
+        Miss = "miss",
+        /// Response of an equal call in flight.
+        Coalesced = "coalesced",
+    }
 }
 
 impl CacheLabel {
-    /// All labels.
-    pub const ALL: [Self; 5] = [Self::Hit, Self::Stale, Self::Revalidated, Self::Miss, Self::Coalesced];
-
-    /// Returns the label value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Hit => "hit",
-            Self::Stale => "stale",
-            Self::Revalidated => "revalidated",
-            Self::Miss => "miss",
-            Self::Coalesced => "coalesced",
-        }
-    }
-
     /// Returns true if nothing was sent for the call.
     pub const fn is_hit(self) -> bool {
         matches!(self, Self::Hit | Self::Stale | Self::Coalesced)

@@ -14,7 +14,6 @@ mod origin;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use http::Uri;
@@ -28,6 +27,7 @@ use self::idle::IdlePool;
 use super::failure::AttemptFailure;
 use super::tls_connector::TlsConnector;
 use crate::base_url::BaseUrl;
+use crate::count_guard::CountGuard;
 
 /// Connections of one API.
 pub(super) struct Pool {
@@ -62,7 +62,7 @@ impl Pool {
         &self,
         origin: &Arc<PoolOrigin>,
     ) -> Result<(PooledConnection, ConnectionAge), AttemptFailure> {
-        let _counted = PendingConnect::new(&self.idle.connecting);
+        let _counted = CountGuard::new(&self.idle.connecting);
         let mut connecting = Box::pin(connect_owned(self.connector.clone(), Arc::clone(origin)));
         loop {
             let mut freed = pin!(self.idle.freed.notified());
@@ -141,20 +141,4 @@ pub(super) enum ConnectionAge {
 
 async fn connect_owned(connector: TlsConnector, origin: Arc<PoolOrigin>) -> Result<PooledConnection, AttemptFailure> {
     PooledConnection::connect(connector, &origin).await
-}
-
-/// Counts a caller that opens a connection and would take an idle one.
-struct PendingConnect<'a>(&'a AtomicUsize);
-
-impl<'a> PendingConnect<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::AcqRel);
-        Self(count)
-    }
-}
-
-impl Drop for PendingConnect<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
 }

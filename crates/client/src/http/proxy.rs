@@ -15,16 +15,13 @@ use tower_service::Service;
 use super::failure::ConnectError;
 use super::resolve::AddressGuard;
 use super::tls_connector::{BoxedStream, DirectConnector};
+use super::transport::InvalidTransport;
 use crate::api::Proxy;
 
 /// Proxy per destination.
 pub(super) struct ProxyTable {
     rule: BypassRule,
-    /// To the proxy, which the operator named and which may have any address.
-    to_proxy: DirectConnector,
-    /// To destinations that bypass the proxy.
-    direct: DirectConnector,
-    guard: AddressGuard,
+    routes: ProxyRoutes,
 }
 
 enum BypassRule {
@@ -34,9 +31,9 @@ enum BypassRule {
 
 /// Connectors to a proxy and around it.
 pub(super) struct ProxyRoutes {
-    /// To the proxy itself.
+    /// To the proxy itself, which the operator named and which may have any address.
     pub(super) to_proxy: DirectConnector,
-    /// Around the proxy.
+    /// To destinations that bypass the proxy.
     pub(super) direct: DirectConnector,
     /// Addresses that may be called through the proxy.
     pub(super) guard: AddressGuard,
@@ -44,29 +41,24 @@ pub(super) struct ProxyRoutes {
 
 impl ProxyTable {
     /// Builds the table of a configuration; `None` if it has no proxy.
-    pub(super) fn new(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, HttpsProxy> {
+    pub(super) fn new(proxy: &Proxy, routes: ProxyRoutes) -> Result<Option<Self>, InvalidTransport> {
         let rule = match proxy {
             Proxy::None => return Ok(None),
             Proxy::Environment => BypassRule::Environment(Box::new(Matcher::from_env())),
             Proxy::Url(url) => {
-                let uri = url.join("").map_err(|_| HttpsProxy)?;
+                let uri = url.join("").map_err(|_| InvalidTransport::HttpsProxy)?;
                 BypassRule::All(require_http(uri)?)
             }
         };
-        Ok(Some(Self {
-            rule,
-            to_proxy: routes.to_proxy,
-            direct: routes.direct,
-            guard: routes.guard,
-        }))
+        Ok(Some(Self { rule, routes }))
     }
 
     pub(super) fn connect(&self, uri: Uri) -> Pin<Box<dyn Future<Output = Result<BoxedStream, ConnectError>> + Send>> {
         let Some((proxy, auth)) = self.proxy_for(&uri) else {
-            return self.direct.clone().call(uri);
+            return self.routes.direct.clone().call(uri);
         };
-        let checked = self.guard.check_literal(uri.host().unwrap_or_default());
-        let mut tunnel = Tunnel::new(proxy, self.to_proxy.clone());
+        let checked = self.routes.guard.check_literal(uri.host().unwrap_or_default());
+        let mut tunnel = Tunnel::new(proxy, self.routes.to_proxy.clone());
         if let Some(auth) = auth {
             tunnel = tunnel.with_auth(auth);
         }
@@ -93,14 +85,10 @@ impl ProxyTable {
     }
 }
 
-/// Error of a proxy URL with `https`, which is not supported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct HttpsProxy;
-
-fn require_http(uri: Uri) -> Result<Uri, HttpsProxy> {
+fn require_http(uri: Uri) -> Result<Uri, InvalidTransport> {
     if uri.scheme_str() == Some("http") {
         Ok(uri)
     } else {
-        Err(HttpsProxy)
+        Err(InvalidTransport::HttpsProxy)
     }
 }

@@ -44,15 +44,11 @@ impl BorrowedBody {
 
     /// Returns true if no attempt has taken it.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.with_body(|body| body.is_some())
+        self.0.lock().is_some()
     }
 
     fn take(&self) -> Option<StreamedBody> {
-        self.with_body(Option::take)
-    }
-
-    fn with_body<R>(&self, read: impl FnOnce(&mut Option<StreamedBody>) -> R) -> R {
-        read(&mut self.0.lock())
+        self.0.lock().take()
     }
 }
 
@@ -111,9 +107,7 @@ impl Body for OutgoingBody {
         match &self.kind {
             OutgoingKind::Buffered(rest) => rest.is_empty(),
             OutgoingKind::Streamed(body) => body.is_end_stream(),
-            OutgoingKind::Borrowed(borrowed) => {
-                borrowed.with_body(|body| body.as_ref().is_some_and(Body::is_end_stream))
-            }
+            OutgoingKind::Borrowed(borrowed) => borrowed.0.lock().as_ref().is_some_and(Body::is_end_stream),
             OutgoingKind::Taken => false,
         }
     }
@@ -124,9 +118,7 @@ impl Body for OutgoingBody {
                 u64::try_from(rest.len()).map_or_else(|_| SizeHint::new(), SizeHint::with_exact)
             }
             OutgoingKind::Streamed(body) => body.size_hint(),
-            OutgoingKind::Borrowed(borrowed) => {
-                borrowed.with_body(|body| body.as_ref().map(Body::size_hint).unwrap_or_default())
-            }
+            OutgoingKind::Borrowed(borrowed) => borrowed.0.lock().as_ref().map(Body::size_hint).unwrap_or_default(),
             OutgoingKind::Taken => SizeHint::default(),
         }
     }

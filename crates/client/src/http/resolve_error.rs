@@ -4,32 +4,33 @@
 //! resolver or of the network, the owner of the name. The resolver's own text is read once and
 //! dropped: it may quote the name, and a name may hold a key.
 
-use std::fmt;
 use std::io;
 
-/// Error of a name lookup.
-///
-/// A custom resolver returns one of these. An [`io::Error`] converts into one; unclear errors
-/// become [`ServerFailed`](Self::ServerFailed).
-///
-/// ```
-/// use std::io::{Error, ErrorKind};
-/// use outflow::ResolveError;
-///
-/// assert_eq!(ResolveError::from(Error::from(ErrorKind::NotFound)), ResolveError::NoSuchName);
-/// assert_eq!(ResolveError::from(Error::other("?")), ResolveError::ServerFailed);
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ResolveError {
-    /// The name does not exist.
-    NoSuchName,
-    /// The resolver failed or gave no reason. The system's resolver also reports its own timeout
-    /// like this.
-    ServerFailed,
-    /// The lookup timed out.
-    TimedOut,
-    /// The name exists and has no address.
-    NoAddress,
+outflow_core::error_enum! {
+    /// Error of a name lookup.
+    ///
+    /// A custom resolver returns one of these. An [`io::Error`] converts into one; unclear errors
+    /// become [`ServerFailed`](Self::ServerFailed).
+    ///
+    /// ```
+    /// use std::io::{Error, ErrorKind};
+    /// use outflow::ResolveError;
+    ///
+    /// assert_eq!(ResolveError::from(Error::from(ErrorKind::NotFound)), ResolveError::NoSuchName);
+    /// assert_eq!(ResolveError::from(Error::other("?")), ResolveError::ServerFailed);
+    /// ```
+    #[derive(Hash)]
+    pub enum ResolveError {
+        /// The name does not exist.
+        NoSuchName = "the name does not exist: check the host of the base URL",
+        /// The resolver failed or gave no reason. The system's resolver also reports its own timeout
+        /// like this.
+        ServerFailed = "the name lookup failed: check the resolver",
+        /// The lookup timed out.
+        TimedOut = "the name lookup timed out",
+        /// The name exists and has no address.
+        NoAddress = "the name has no address",
+    }
 }
 
 impl ResolveError {
@@ -56,19 +57,6 @@ impl From<io::Error> for ResolveError {
         }
     }
 }
-
-impl fmt::Display for ResolveError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSuchName => "the name does not exist: check the host of the base URL",
-            Self::ServerFailed => "the name lookup failed: check the resolver",
-            Self::TimedOut => "the name lookup timed out",
-            Self::NoAddress => "the name has no address",
-        })
-    }
-}
-
-impl std::error::Error for ResolveError {}
 
 /// Classifies a lookup by its text: the standard library keeps the text and drops the number.
 /// Translated texts get the general error.

@@ -16,6 +16,7 @@ use rustls::{
 };
 use rustls_platform_verifier::BuilderVerifierExt;
 
+use super::transport::InvalidTransport;
 use crate::api::TlsTrust;
 
 /// TLS configurations shared by APIs.
@@ -26,9 +27,9 @@ pub(crate) struct TrustStore {
 
 impl TrustStore {
     /// Returns the TLS configuration of a trust setting.
-    pub(super) fn config(&self, trust: &TlsTrust) -> Result<Arc<ClientConfig>, TrustError> {
+    pub(super) fn config(&self, trust: &TlsTrust) -> Result<Arc<ClientConfig>, InvalidTransport> {
         match trust {
-            TlsTrust::System => self.system().ok_or(TrustError::NoSystem),
+            TlsTrust::System => self.system().ok_or(InvalidTransport::NoSystemTrust),
             TlsTrust::File(path) => from_file(path),
             TlsTrust::AnyCertificate => without_verification(),
         }
@@ -44,39 +45,39 @@ impl TrustStore {
 }
 
 /// Returns a configuration without roots, for an API without TLS on a machine without roots.
-pub(super) fn without_roots() -> Result<Arc<ClientConfig>, TrustError> {
+pub(super) fn without_roots() -> Result<Arc<ClientConfig>, InvalidTransport> {
     with_roots(RootCertStore::empty())
 }
 
-fn from_file(path: &Path) -> Result<Arc<ClientConfig>, TrustError> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|_| TrustError::Unreadable)?;
+fn from_file(path: &Path) -> Result<Arc<ClientConfig>, InvalidTransport> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|_| InvalidTransport::UnreadableTrust)?;
     let mut roots = RootCertStore::empty();
     for certificate in certificates {
-        let certificate = certificate.map_err(|_| TrustError::Unreadable)?;
-        roots.add(certificate).map_err(|_| TrustError::Unreadable)?;
+        let certificate = certificate.map_err(|_| InvalidTransport::UnreadableTrust)?;
+        roots.add(certificate).map_err(|_| InvalidTransport::UnreadableTrust)?;
     }
     if roots.is_empty() {
-        return Err(TrustError::Empty);
+        return Err(InvalidTransport::EmptyTrust);
     }
     with_roots(roots)
 }
 
-fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, TrustError> {
+fn with_roots(roots: RootCertStore) -> Result<Arc<ClientConfig>, InvalidTransport> {
     let verified = builder()?.with_root_certificates(roots);
     Ok(with_alpn(verified.with_no_client_auth()))
 }
 
-fn without_verification() -> Result<Arc<ClientConfig>, TrustError> {
+fn without_verification() -> Result<Arc<ClientConfig>, InvalidTransport> {
     let verified = builder()?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider())));
     Ok(with_alpn(verified.with_no_client_auth()))
 }
 
-fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, TrustError> {
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, InvalidTransport> {
     ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .map_err(|_| TrustError::NoSystem)
+        .map_err(|_| InvalidTransport::NoSystemTrust)
 }
 
 fn provider() -> Arc<CryptoProvider> {
@@ -129,15 +130,4 @@ impl ServerCertVerifier for AnyCertificate {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
     }
-}
-
-/// Error of a trust setting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TrustError {
-    /// The system has no trusted roots.
-    NoSystem,
-    /// The file does not hold readable certificates.
-    Unreadable,
-    /// The file holds no certificate.
-    Empty,
 }

@@ -4,7 +4,6 @@
 //! rules belong to the pool. A request may meet a closing connection; if nothing was sent, the
 //! transport takes another. A connection with a timed-out response gets no further request.
 
-use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use super::request_body::{BodyProgress, OutgoingBody};
 use super::resolve::{AddressGuard, CheckedResolver, Resolve};
 use super::response_body::IncomingBody;
 use super::system_resolver::SystemResolver;
-use super::tls::{TrustError, TrustStore, without_roots};
+use super::tls::{TrustStore, without_roots};
 use super::tls_connector::{ConnectRoute, DirectConnector, TlsConnector};
 use crate::api::{AddressPolicy, Api, Timeouts, TlsTrust};
 
@@ -222,7 +221,7 @@ fn route(api: &Api, deps: &TransportDeps) -> Result<ConnectRoute, InvalidTranspo
         direct: direct(&guard),
         guard: guard.clone(),
     };
-    let tunnels = ProxyTable::new(&api.proxy, routes).map_err(|_| InvalidTransport::HttpsProxy)?;
+    let tunnels = ProxyTable::new(&api.proxy, routes)?;
     Ok(match tunnels {
         Some(tunnels) => ConnectRoute::Tunnelled(Arc::new(tunnels)),
         None => ConnectRoute::Direct(direct(&guard)),
@@ -238,8 +237,8 @@ fn trust(api: &Api, trust_store: &TrustStore) -> Result<Arc<rustls::ClientConfig
     }
     let plain = *api.base_url.scheme() == Scheme::HTTP;
     match trust_store.config(&api.trust) {
-        Err(TrustError::NoSystem) if plain => without_roots().map_err(InvalidTransport::from),
-        config => config.map_err(InvalidTransport::from),
+        Err(InvalidTransport::NoSystemTrust) if plain => without_roots(),
+        config => config,
     }
 }
 
@@ -269,39 +268,17 @@ const REVOKED: AttemptFailure = AttemptFailure {
     message: FailureMessage::Phrase("the permit was revoked before the request was sent"),
 };
 
-/// Error of an API configuration that allows no connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum InvalidTransport {
-    /// The system has no trusted roots.
-    NoSystemTrust,
-    /// The file of certificates is not readable.
-    UnreadableTrust,
-    /// The file of certificates is empty.
-    EmptyTrust,
-    /// The proxy URL uses TLS, which is not supported for proxies.
-    HttpsProxy,
-}
-
-impl From<TrustError> for InvalidTransport {
-    fn from(error: TrustError) -> Self {
-        match error {
-            TrustError::NoSystem => Self::NoSystemTrust,
-            TrustError::Unreadable => Self::UnreadableTrust,
-            TrustError::Empty => Self::EmptyTrust,
-        }
+outflow_core::error_enum! {
+    /// Error of an API configuration that allows no connections.
+    #[non_exhaustive]
+    pub enum InvalidTransport {
+        /// The system has no trusted roots.
+        NoSystemTrust = "the system has no trusted certificates: install some or set a certificate file",
+        /// The file of certificates is not readable.
+        UnreadableTrust = "the file of trusted certificates is not readable PEM",
+        /// The file of certificates is empty.
+        EmptyTrust = "the file of trusted certificates is empty",
+        /// The proxy URL uses TLS, which is not supported for proxies.
+        HttpsProxy = "TLS to a proxy is not supported: use an `http://` URL",
     }
 }
-
-impl fmt::Display for InvalidTransport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSystemTrust => "the system has no trusted certificates: install some or set a certificate file",
-            Self::UnreadableTrust => "the file of trusted certificates is not readable PEM",
-            Self::EmptyTrust => "the file of trusted certificates is empty",
-            Self::HttpsProxy => "TLS to a proxy is not supported: use an `http://` URL",
-        })
-    }
-}
-
-impl std::error::Error for InvalidTransport {}

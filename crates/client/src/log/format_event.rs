@@ -3,16 +3,15 @@
 //! `INFO` is what an operator reads on a normal day: calls, refusals, health transitions. `WARN`
 //! needs attention, `ERROR` is a fault of our own; every step of every call is `DEBUG`.
 
-mod attempt;
-
-use outflow_core::{HealthState, MeterEvent, OutcomeClass};
+use outflow_core::{AttemptEnd, Cost, HealthState, HealthTransition, MeterEvent, OutcomeClass};
+use smol_str::SmolStr;
 use tracing::Level;
 
 use super::record::{LogValue, Record};
 use crate::cache::DiskState;
-use crate::event::{CallFinished, Event, EventKind, HealthGauges, ReloadEvent, StatusLabel, TaskState};
+use crate::event::{CallFinished, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, StatusLabel, TaskState};
 use crate::metrics::key;
-use crate::refusal::WaitReason;
+use crate::refusal::{WaitEstimate, WaitReason};
 
 /// Returns the level of an event.
 pub(super) const fn level(event: &Event) -> Level {
@@ -58,25 +57,37 @@ pub(super) fn record(event: &Event) -> Record<'_> {
     match &event.what {
         EventKind::Finished(call) => finished_call(event, call),
         EventKind::Task { name, state } => task(event, name, *state),
-        EventKind::Moved { .. } => transition(event),
-        EventKind::Cooling { .. } => cooling(event),
-        EventKind::Settled { .. } => attempt::settled(event),
-        EventKind::Broken { .. } => attempt::broken(event),
-        EventKind::Waiting { .. } => waiting(event),
+        EventKind::Moved {
+            group,
+            transition: moved,
+            vitals,
+        } => transition(event, group.as_ref(), moved, vitals),
+        EventKind::Cooling {
+            group, wait, vitals, ..
+        } => {
+            let sleep = Some(*wait);
+            cooling(event, group.as_ref(), HealthGauges { sleep, ..*vitals })
+        }
+        EventKind::Settled { .. } | EventKind::Broken { .. } => attempt(event),
+        EventKind::Waiting {
+            group,
+            cost,
+            explanation,
+        } => waiting(event, group, *cost, explanation),
         EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => permit(event),
         EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => retry_or_lookup(event),
         EventKind::Disk { state } => disk(event, *state),
         EventKind::Operated { group, action, who } => Record::new(level(event), "admin")
-            .with(key::EVENT, LogValue::Word("operated"))
-            .with(key::REASON, LogValue::Word(action))
+            .with(key::EVENT, "operated")
+            .with(key::REASON, *action)
             .with_subject(event, group.as_ref())
             .with(key::MESSAGE, LogValue::Text(who)),
         EventKind::Jobs { event: name, words, .. } => Record::new(level(event), "bulk")
-            .with(key::EVENT, LogValue::Word(name))
+            .with(key::EVENT, *name)
             .with_subject(event, None)
             .with(key::MESSAGE, LogValue::Text(words)),
         EventKind::Reloaded(reload) => reload_result(event, *reload),
-        EventKind::Meter { event: meter, .. } => meter_warning(event, meter),
+        EventKind::Meter { group, event: meter } => meter_warning(event, group.as_ref(), meter),
         _ => limit_finding(event),
     }
 }
@@ -84,22 +95,22 @@ pub(super) fn record(event: &Event) -> Record<'_> {
 /// Returns the record about dropped lines.
 pub(super) fn dropped(count: u64) -> Record<'static> {
     Record::new(Level::WARN, "log")
-        .with(key::EVENT, LogValue::Word("lines_dropped"))
-        .with(key::COUNT, LogValue::Number(count))
+        .with(key::EVENT, "lines_dropped")
+        .with(key::COUNT, count)
 }
 
 fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let status = call.code.map(LogValue::Code);
     let mut record = Record::new(level(event), "client")
-        .with(key::EVENT, LogValue::Word("request"))
-        .with_some(key::REASON, call.reason.map(|reason| LogValue::Word(reason.name())))
+        .with(key::EVENT, "request")
+        .with_some(key::REASON, call.reason.map(FailureLabel::name))
         .with_subject(event, Some(&call.group))
-        .with(key::METHOD, LogValue::Word(call.method))
+        .with(key::METHOD, call.method)
         .with(key::PATH, LogValue::Path(&call.path))
-        .with(key::STATUS, status.unwrap_or(LogValue::Word(call.status.name())))
+        .with(key::STATUS, status.unwrap_or(call.status.name().into()))
         .with(key::LATENCY, LogValue::millis(call.latency))
-        .with(key::ATTEMPT, LogValue::Number(call.attempts.into()))
-        .with(key::CIRCUIT, LogValue::Word(call.state.circuit().name()))
+        .with(key::ATTEMPT, call.attempts)
+        .with(key::CIRCUIT, call.state.circuit().name())
         .with(key::WAITED, LogValue::millis(call.waited))
         .with(key::REQUEST_ID, LogValue::Text(&call.request_id))
         .with_some(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
@@ -115,66 +126,87 @@ fn task<'a>(event: &Event, name: &'static str, state: TaskState) -> Record<'a> {
         TaskState::Restarting { restarts, delay } => ("task_restarting", Some(delay), Some(restarts)),
     };
     record
-        .with(key::EVENT, LogValue::Word(word))
-        .with_some(key::SLEEP, sleep.map(LogValue::Span))
-        .with_some(key::COUNT, count.map(|count| LogValue::Number(count.into())))
-        .with(key::TASK, LogValue::Word(name))
+        .with(key::EVENT, word)
+        .with_some(key::SLEEP, sleep)
+        .with_some(key::COUNT, count)
+        .with(key::TASK, name)
 }
 
-fn transition(event: &Event) -> Record<'_> {
-    let record = Record::new(level(event), RATE_LIMITER);
-    let EventKind::Moved {
-        group,
-        transition,
-        vitals,
-    } = &event.what
-    else {
-        return record;
-    };
-    record
-        .with(key::STATE, LogValue::Word(transition.to.name()))
-        .with(key::EVENT, LogValue::Word("state_transition"))
-        .with(key::FROM, LogValue::Word(transition.from.name()))
-        .with(key::TO, LogValue::Word(transition.to.name()))
-        .with(key::REASON, LogValue::Word(transition.reason.name()))
+fn transition<'a>(
+    event: &'a Event,
+    group: Option<&'a SmolStr>,
+    transition: &HealthTransition,
+    vitals: &HealthGauges,
+) -> Record<'a> {
+    Record::new(level(event), RATE_LIMITER)
+        .with(key::STATE, transition.to.name())
+        .with(key::EVENT, "state_transition")
+        .with(key::FROM, transition.from.name())
+        .with(key::TO, transition.to.name())
+        .with(key::REASON, transition.reason.name())
         .with_gauges(vitals)
-        .with_subject(event, group.as_ref())
+        .with_subject(event, group)
 }
 
-fn cooling(event: &Event) -> Record<'_> {
+fn cooling<'a>(event: &'a Event, group: Option<&'a SmolStr>, vitals: HealthGauges) -> Record<'a> {
+    Record::new(level(event), RATE_LIMITER)
+        .with(key::STATE, vitals.state.name())
+        .with(key::EVENT, "cooldown")
+        .with_gauges(&vitals)
+        .with_subject(event, group)
+}
+
+/// Formats the end of an attempt, which names the record: `429`, `200`, `read_timeout`.
+fn attempt(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
-    let EventKind::Cooling {
-        group, wait, vitals, ..
-    } = &event.what
-    else {
-        return record;
+    let (group, permit, attempt, round_trip, vitals) = match &event.what {
+        EventKind::Settled {
+            group,
+            permit,
+            attempt,
+            round_trip,
+            vitals,
+            ..
+        } => (group, permit, attempt, *round_trip, vitals.as_ref()),
+        EventKind::Broken {
+            group,
+            permit,
+            attempt,
+            vitals,
+            ..
+        } => (group, permit, attempt, None, Some(vitals)),
+        _ => return record,
     };
-    let sleep = Some(*wait);
+    let record = record
+        .with_some(key::STATE, vitals.map(|vitals| vitals.state.name()))
+        .with(key::EVENT, end_value(attempt.ended()));
+    let record = match vitals {
+        Some(vitals) => record.with_gauges(vitals),
+        None => record,
+    };
     record
-        .with(key::STATE, LogValue::Word(vitals.state.name()))
-        .with(key::EVENT, LogValue::Word("cooldown"))
-        .with_gauges(&HealthGauges { sleep, ..*vitals })
-        .with_subject(event, group.as_ref())
+        .with_subject(event, Some(group))
+        .with_some(key::LATENCY, round_trip.map(LogValue::millis))
+        .with(key::PERMIT, *permit)
 }
 
-fn waiting(event: &Event) -> Record<'_> {
-    let record = Record::new(level(event), RATE_LIMITER).with(key::EVENT, LogValue::Word("waiting"));
-    let EventKind::Waiting {
-        group,
-        cost,
-        explanation,
-    } = &event.what
-    else {
-        return record;
-    };
-    let wait = explanation.eta.map(|eta| LogValue::Span(eta.since(event.at)));
+fn end_value(end: AttemptEnd) -> LogValue<'static> {
+    match end {
+        AttemptEnd::Status(code) => LogValue::Code(code),
+        AttemptEnd::Cancelled => "cancelled".into(),
+        AttemptEnd::Fault(fault) => fault.name().into(),
+    }
+}
+
+fn waiting<'a>(event: &'a Event, group: &'a SmolStr, cost: Cost, explanation: &WaitEstimate) -> Record<'a> {
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
-    record
-        .with(key::REASON, LogValue::Word(wait_reason(&explanation.reason)))
-        .with_some(key::SLEEP, wait)
+    Record::new(level(event), RATE_LIMITER)
+        .with(key::EVENT, "waiting")
+        .with(key::REASON, wait_reason(&explanation.reason))
+        .with_some(key::SLEEP, explanation.eta.map(|eta| eta.since(event.at)))
         .with_subject(event, Some(group))
-        .with(key::COST, LogValue::Number(cost.units()))
-        .with(key::POSITION, LogValue::Number(position))
+        .with(key::COST, cost.units())
+        .with(key::POSITION, position)
 }
 
 const fn wait_reason(reason: &WaitReason) -> &'static str {
@@ -198,21 +230,21 @@ fn permit(event: &Event) -> Record<'_> {
             cost,
             waited,
         } => record
-            .with(key::EVENT, LogValue::Word("admitted"))
+            .with(key::EVENT, "admitted")
             .with_subject(event, Some(group))
             .with(key::WAITED, LogValue::millis(*waited))
-            .with(key::PERMIT, LogValue::Number(*permit))
-            .with(key::COST, LogValue::Number(cost.units())),
+            .with(key::PERMIT, *permit)
+            .with(key::COST, cost.units()),
         EventKind::Refused { group, refusal, waited } => record
-            .with(key::EVENT, LogValue::Word("refused"))
-            .with(key::REASON, LogValue::Word(refusal.reason.name()))
-            .with_some(key::RETRY_AFTER, refusal.retry_after.map(LogValue::Span))
+            .with(key::EVENT, "refused")
+            .with(key::REASON, refusal.reason.name())
+            .with_some(key::RETRY_AFTER, refusal.retry_after)
             .with_subject(event, Some(group))
             .with(key::WAITED, LogValue::millis(*waited)),
         EventKind::Refunded { group, permit } => record
-            .with(key::EVENT, LogValue::Word("refunded"))
+            .with(key::EVENT, "refunded")
             .with_subject(event, Some(group))
-            .with(key::PERMIT, LogValue::Number(*permit)),
+            .with(key::PERMIT, *permit),
         _ => record,
     }
 }
@@ -220,18 +252,18 @@ fn permit(event: &Event) -> Record<'_> {
 fn retry_or_lookup(event: &Event) -> Record<'_> {
     match &event.what {
         EventKind::Retrying { attempt, delay, reason } => Record::new(level(event), "client")
-            .with(key::EVENT, LogValue::Word("retry"))
-            .with(key::REASON, LogValue::Word(reason.name()))
-            .with(key::SLEEP, LogValue::Span(*delay))
+            .with(key::EVENT, "retry")
+            .with(key::REASON, reason.name())
+            .with(key::SLEEP, *delay)
             .with_subject(event, None)
-            .with(key::ATTEMPT, LogValue::Number((*attempt).into())),
+            .with(key::ATTEMPT, *attempt),
         EventKind::Unresolved { error } => Record::new(level(event), "client")
-            .with(key::EVENT, LogValue::Word("unresolved"))
-            .with(key::REASON, LogValue::Word(error.name()))
+            .with(key::EVENT, "unresolved")
+            .with(key::REASON, error.name())
             .with_subject(event, None),
         EventKind::Cache { lookup } => Record::new(level(event), "cache")
-            .with(key::EVENT, LogValue::Word("lookup"))
-            .with(key::REASON, LogValue::Word(lookup.name()))
+            .with(key::EVENT, "lookup")
+            .with(key::REASON, lookup.name())
             .with_subject(event, None),
         _ => Record::new(level(event), "client"),
     }
@@ -239,23 +271,16 @@ fn retry_or_lookup(event: &Event) -> Record<'_> {
 
 /// Formats the state of the cache directory.
 fn disk<'a>(event: &Event, state: DiskState) -> Record<'a> {
-    let state = match state {
-        DiskState::None => "none",
-        DiskState::Used => "used",
-        DiskState::Failing => "failing",
-        DiskState::Elsewhere => "elsewhere",
-        DiskState::Unusable => "unusable",
-    };
     Record::new(level(event), "cache")
-        .with(key::EVENT, LogValue::Word("disk"))
-        .with(key::REASON, LogValue::Word(state))
+        .with(key::EVENT, "disk")
+        .with(key::REASON, state.name())
 }
 
 /// Formats the result of a reload.
 fn reload_result<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
     let record = Record::new(level(event), "config")
-        .with(key::EVENT, LogValue::Word("reload"))
-        .with(key::REASON, LogValue::Word(reload.name()));
+        .with(key::EVENT, "reload")
+        .with(key::REASON, reload.name());
     let count = match reload {
         ReloadEvent::Applied {
             added,
@@ -265,26 +290,23 @@ fn reload_result<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
         } => added.saturating_add(removed).saturating_add(changed),
         ReloadEvent::Refused { errors } => errors,
     };
-    record.with(key::COUNT, LogValue::Number(u64::try_from(count).unwrap_or(u64::MAX)))
+    record.with(key::COUNT, u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-fn meter_warning<'a>(event: &'a Event, meter: &MeterEvent) -> Record<'a> {
+fn meter_warning<'a>(event: &'a Event, group: Option<&'a SmolStr>, meter: &MeterEvent) -> Record<'a> {
     let record = Record::new(level(event), RATE_LIMITER);
-    let EventKind::Meter { group, .. } = &event.what else {
-        return record;
-    };
     match meter {
         MeterEvent::Low {
             remaining, capacity, ..
         } => record
-            .with(key::EVENT, LogValue::Word("limit_low"))
-            .with_subject(event, group.as_ref())
-            .with(key::REMAINING, LogValue::Number(*remaining))
-            .with(key::CAPACITY, LogValue::Number(*capacity)),
+            .with(key::EVENT, "limit_low")
+            .with_subject(event, group)
+            .with(key::REMAINING, *remaining)
+            .with(key::CAPACITY, *capacity),
         MeterEvent::PacingCapped { asked, .. } => record
-            .with(key::EVENT, LogValue::Word("pacing_capped"))
-            .with(key::SLEEP, LogValue::Span(*asked))
-            .with_subject(event, group.as_ref()),
+            .with(key::EVENT, "pacing_capped")
+            .with(key::SLEEP, *asked)
+            .with_subject(event, group),
     }
 }
 
@@ -293,7 +315,7 @@ fn limit_finding(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     match &event.what {
         EventKind::Drifting { group, drift } => record
-            .with(key::EVENT, LogValue::Word("drift"))
+            .with(key::EVENT, "drift")
             .with_subject(event, group.as_ref())
             .with_some(key::CONFIGURED, drift.map(|d| LogValue::Rate(d.configured)))
             .with_some(key::EVIDENCE, drift.map(|d| LogValue::Rate(d.evidence))),
@@ -302,27 +324,21 @@ fn limit_finding(event: &Event) -> Record<'_> {
             raised,
             used_ppm,
         } => record
-            .with(
-                key::EVENT,
-                LogValue::Word(if *raised { "usage_high" } else { "usage_normal" }),
-            )
+            .with(key::EVENT, if *raised { "usage_high" } else { "usage_normal" })
             .with_subject(event, group.as_ref())
             .with(key::USED, LogValue::share(*used_ppm)),
         EventKind::Memory { raised, bytes } => record
-            .with(
-                key::EVENT,
-                LogValue::Word(if *raised { "memory_high" } else { "memory_normal" }),
-            )
+            .with(key::EVENT, if *raised { "memory_high" } else { "memory_normal" })
             .with_subject(event, None)
-            .with(key::COUNT, LogValue::Number(*bytes)),
+            .with(key::COUNT, *bytes),
         EventKind::Malformed { headers } => record
-            .with(key::EVENT, LogValue::Word("malformed_headers"))
+            .with(key::EVENT, "malformed_headers")
             .with_subject(event, None)
-            .with(key::COUNT, LogValue::Number((*headers).into())),
+            .with(key::COUNT, *headers),
         EventKind::Foreign { group, units } => record
-            .with(key::EVENT, LogValue::Word("foreign_use"))
+            .with(key::EVENT, "foreign_use")
             .with_subject(event, group.as_ref())
-            .with(key::COUNT, LogValue::Number(*units)),
+            .with(key::COUNT, *units),
         _ => record,
     }
 }

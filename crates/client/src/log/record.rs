@@ -49,12 +49,12 @@ impl<'a> Record<'a> {
         Self { level, ts, fields }
     }
 
-    pub(super) fn with(mut self, key: Key, value: LogValue<'a>) -> Self {
-        self.fields.push((key, value));
+    pub(super) fn with(mut self, key: Key, value: impl Into<LogValue<'a>>) -> Self {
+        self.fields.push((key, value.into()));
         self
     }
 
-    pub(super) fn with_some(self, key: Key, value: Option<LogValue<'a>>) -> Self {
+    pub(super) fn with_some(self, key: Key, value: Option<impl Into<LogValue<'a>>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
             None => self,
@@ -69,13 +69,36 @@ impl<'a> Record<'a> {
 
     /// Adds health gauges.
     pub(super) fn with_gauges(self, vitals: &HealthGauges) -> Self {
-        let retry_after = vitals.retry_after.map(LogValue::Span);
-        self.with(key::SLEEP, LogValue::Span(vitals.sleep.unwrap_or_default()))
-            .with(key::STREAK, LogValue::Number(vitals.streak.into()))
+        self.with(key::SLEEP, vitals.sleep.unwrap_or_default())
+            .with(key::STREAK, vitals.streak)
             .with(key::ERROR_RATE, LogValue::share(vitals.error_ppm))
             .with(key::RATE, LogValue::PerSecond(vitals.rate))
-            .with(key::SEM, LogValue::Number(vitals.concurrency.into()))
-            .with_some(key::RETRY_AFTER, retry_after)
+            .with(key::SEM, vitals.concurrency)
+            .with_some(key::RETRY_AFTER, vitals.retry_after)
+    }
+}
+
+impl From<&'static str> for LogValue<'_> {
+    fn from(word: &'static str) -> Self {
+        Self::Word(word)
+    }
+}
+
+impl From<Duration> for LogValue<'_> {
+    fn from(span: Duration) -> Self {
+        Self::Span(span)
+    }
+}
+
+impl From<u64> for LogValue<'_> {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<u32> for LogValue<'_> {
+    fn from(number: u32) -> Self {
+        Self::Number(number.into())
     }
 }
 

@@ -9,7 +9,6 @@
 //! owner only. Links are never followed: a user who can place one in the directory would choose the
 //! file that grows.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -190,31 +189,19 @@ fn ignore_missing(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Error of the settings of a rolling file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InvalidRolling {
-    /// The path has no file name.
-    NoName,
-    /// The path is a link.
-    Link,
-    /// The size is below one write.
-    TooSmall,
-    /// The number of files is zero.
-    NoFile,
-}
-
-impl fmt::Display for InvalidRolling {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoName => "the log path is a directory: add a file name",
-            Self::Link => "the log path is a link: set the path of the file itself",
-            Self::TooSmall => "the log file size is too small: set 128 KiB or more",
-            Self::NoFile => "the number of log files is zero: set 1 or more",
-        })
+outflow_core::error_enum! {
+    /// Error of the settings of a rolling file.
+    pub enum InvalidRolling {
+        /// The path has no file name.
+        NoName = "the log path is a directory: add a file name",
+        /// The path is a link.
+        Link = "the log path is a link: set the path of the file itself",
+        /// The size is below one write.
+        TooSmall = "the log file size is too small: set 128 KiB or more",
+        /// The number of files is zero.
+        NoFile = "the number of log files is zero: set 1 or more",
     }
 }
-
-impl std::error::Error for InvalidRolling {}
 
 /// One write is at most a batch and one line.
 const MIN_BYTES: u64 = 128 * 1_024;

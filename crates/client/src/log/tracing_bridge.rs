@@ -36,47 +36,25 @@ impl TracingObserver {
     }
 }
 
+/// Emits the fields that a record has, in the order of the keys.
+macro_rules! emit_fields {
+    ($level:expr, $fields:ident, $($key:ident: $kind:ident,)+) => {
+        tracing::event!(target: TARGET, $level, $({ key::$key } = $fields.$kind(key::$key),)+)
+    };
+}
+
 /// The level of a `tracing` event is fixed at its call site, so each level has one.
 macro_rules! emit_at {
     ($level:expr, $observer:expr, $event:expr) => {
         if tracing::enabled!(target: TARGET, $level) {
             let fields = TracingFields::new(&format_event::record($event), &$observer.scrubber);
-            tracing::event!(
-                target: TARGET,
-                $level,
-                { key::COMP } = fields.text(key::COMP),
-                { key::STATE } = fields.text(key::STATE),
-                { key::EVENT } = fields.text(key::EVENT),
-                { key::FROM } = fields.text(key::FROM),
-                { key::TO } = fields.text(key::TO),
-                { key::REASON } = fields.text(key::REASON),
-                { key::SLEEP } = fields.text(key::SLEEP),
-                { key::STREAK } = fields.number(key::STREAK),
-                { key::ERROR_RATE } = fields.ratio(key::ERROR_RATE),
-                { key::RATE } = fields.text(key::RATE),
-                { key::SEM } = fields.number(key::SEM),
-                { key::RETRY_AFTER } = fields.text(key::RETRY_AFTER),
-                { key::API } = fields.text(key::API),
-                { key::GROUP } = fields.text(key::GROUP),
-                { key::METHOD } = fields.text(key::METHOD),
-                { key::PATH } = fields.text(key::PATH),
-                { key::STATUS } = fields.text(key::STATUS),
-                { key::LATENCY } = fields.number(key::LATENCY),
-                { key::ATTEMPT } = fields.number(key::ATTEMPT),
-                { key::CIRCUIT } = fields.text(key::CIRCUIT),
-                { key::WAITED } = fields.number(key::WAITED),
-                { key::REQUEST_ID } = fields.text(key::REQUEST_ID),
-                { key::TRACE_ID } = fields.text(key::TRACE_ID),
-                { key::PERMIT } = fields.number(key::PERMIT),
-                { key::COST } = fields.number(key::COST),
-                { key::POSITION } = fields.number(key::POSITION),
-                { key::REMAINING } = fields.number(key::REMAINING),
-                { key::CAPACITY } = fields.number(key::CAPACITY),
-                { key::CONFIGURED } = fields.text(key::CONFIGURED),
-                { key::EVIDENCE } = fields.text(key::EVIDENCE),
-                { key::USED } = fields.ratio(key::USED),
-                { key::COUNT } = fields.number(key::COUNT),
-                { key::TASK } = fields.text(key::TASK),
+            emit_fields!($level, fields,
+                COMP: text, STATE: text, EVENT: text, FROM: text, TO: text, REASON: text, SLEEP: text,
+                STREAK: number, ERROR_RATE: ratio, RATE: text, SEM: number, RETRY_AFTER: text, API: text,
+                GROUP: text, METHOD: text, PATH: text, STATUS: text, LATENCY: number, ATTEMPT: number,
+                CIRCUIT: text, WAITED: number, REQUEST_ID: text, TRACE_ID: text, PERMIT: number, COST: number,
+                POSITION: number, REMAINING: number, CAPACITY: number, CONFIGURED: text, EVIDENCE: text,
+                USED: ratio, COUNT: number, TASK: text,
             );
         }
     };

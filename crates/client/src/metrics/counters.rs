@@ -28,7 +28,7 @@ pub(super) struct ApiCounters {
 #[derive(Debug)]
 pub(super) struct GlobalCounters {
     pub(super) calls: LabelCounter<1>,
-    pub(super) durations: [Histogram; StatusLabel::ALL.len()],
+    pub(super) durations: [Histogram; TIMED_LABELS],
     pub(super) abandoned: LabelCounter<1>,
     pub(super) failures: LabelCounter<{ FailureLabel::ALL.len() }>,
     pub(super) waits: Histogram,
@@ -67,7 +67,7 @@ impl GlobalCounters {
     fn new() -> Self {
         Self {
             calls: LabelCounter::new([""]),
-            durations: [const { Histogram::new() }; StatusLabel::ALL.len()],
+            durations: [const { Histogram::new() }; TIMED_LABELS],
             abandoned: LabelCounter::new([""]),
             failures: LabelCounter::new(FailureLabel::ALL.map(FailureLabel::name)),
             waits: Histogram::new(),
@@ -194,6 +194,10 @@ impl AttemptCounters {
 }
 
 const FIRST_CODE: u16 = 100;
+
+/// All labels but the last, `Cancelled`: the stay of a caller who left says nothing about the duration of
+/// calls.
+const TIMED_LABELS: usize = StatusLabel::ALL.len() - 1;
 
 /// Reasons of health transitions, and a slot for future ones.
 const TRANSITION_REASONS: [&str; 16] = [

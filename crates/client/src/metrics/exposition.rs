@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use outflow_core::CircuitState;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -15,7 +16,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use super::counters::{ApiCounters, GlobalCounters, LabelCounter};
 use super::family::{MetricSample, SampleValue};
 use super::gauges::GaugeSnapshot;
-use super::groups::{CIRCUITS, GroupCells, GroupCounters};
+use super::groups::{GroupCells, GroupCounters};
 use super::histogram::{Histogram, HistogramSnapshot, HistogramUnit};
 use super::recorder::MetricsBoard;
 use super::{Metric, MetricKind, label};
@@ -128,13 +129,22 @@ impl ExpositionPage<'_, '_> {
         Ok(())
     }
 
+    /// Writes the series of a metric API by API.
+    fn each_api(
+        &mut self,
+        metric: Metric,
+        write: impl Fn(&mut SeriesWriter<'_>, &ApiCounters, Option<&GaugeSnapshot>) -> fmt::Result,
+    ) -> fmt::Result {
+        let mut series = describe(&mut self.encoder, metric)?;
+        let mut apis = self.apis.iter();
+        apis.try_for_each(|(api, gauges)| write(&mut series, api, gauges.as_ref()))
+    }
+
     /// Writes one counter per API.
     fn counters(&mut self, metric: Metric, value: impl Fn(&GlobalCounters) -> u64) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.apis {
-            series.count(&[(label::API, &api.name)], value(&api.api_wide))?;
-        }
-        Ok(())
+        self.each_api(metric, |series, api, _| {
+            series.count(&[(label::API, &api.name)], value(&api.api_wide))
+        })
     }
 
     /// Writes one counter per API and value of a closed set.
@@ -143,14 +153,11 @@ impl ExpositionPage<'_, '_> {
         metric: Metric,
         counter: impl Fn(&GlobalCounters) -> &LabelCounter<N>,
     ) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
         let name = metric.labels.last().copied().unwrap_or_default();
-        for (api, _) in self.apis {
-            for (value, count) in counter(&api.api_wide).iter() {
-                series.count(&[(label::API, &api.name), (name, value)], count)?;
-            }
-        }
-        Ok(())
+        self.each_api(metric, |series, api, _| {
+            let mut counts = counter(&api.api_wide).iter();
+            counts.try_for_each(|(value, count)| series.count(&[(label::API, &api.name), (name, value)], count))
+        })
     }
 
     fn histograms(
@@ -159,98 +166,77 @@ impl ExpositionPage<'_, '_> {
         unit: HistogramUnit,
         histogram: impl Fn(&GlobalCounters) -> &Histogram,
     ) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.apis {
-            series.histogram(&[(label::API, &api.name)], histogram(&api.api_wide), unit)?;
-        }
-        Ok(())
+        self.each_api(metric, |series, api, _| {
+            series.histogram(&[(label::API, &api.name)], &histogram(&api.api_wide).read(unit))
+        })
     }
 
     fn durations(&mut self) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, super::DURATION)?;
-        for (api, _) in self.apis {
-            for (status, spans) in StatusLabel::ALL.iter().zip(&api.api_wide.durations) {
+        self.each_api(super::DURATION, |series, api, _| {
+            let mut durations = StatusLabel::ALL.iter().zip(&api.api_wide.durations);
+            durations.try_for_each(|(status, spans)| {
                 let labels = [(label::API, api.name.as_str()), (label::STATUS, status.name())];
-                series.histogram(&labels, spans, HistogramUnit::Seconds)?;
-            }
-        }
-        Ok(())
+                series.histogram(&labels, &spans.read(HistogramUnit::Seconds))
+            })
+        })
     }
 
     fn codes(&mut self) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, super::REQUESTS)?;
-        for (api, _) in self.apis {
-            for (code, count) in api.api_wide.codes.nonzero() {
-                series.count(&[(label::API, &api.name), (label::CODE, &code)], count)?;
-            }
-        }
-        Ok(())
+        self.each_api(super::REQUESTS, |series, api, _| {
+            let mut codes = api.api_wide.codes.nonzero();
+            codes.try_for_each(|(code, count)| series.count(&[(label::API, &api.name), (label::CODE, &code)], count))
+        })
     }
 
     fn circuits(&mut self) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, super::CIRCUIT)?;
-        for (api, gauges) in self.apis {
+        self.each_api(super::CIRCUIT, |series, api, gauges| {
             let now = gauges.map_or_else(|| api.groups.circuit(), |gauges| gauges.state.circuit());
-            for circuit in CIRCUITS {
+            CircuitState::ALL.iter().try_for_each(|circuit| {
                 let labels = [(label::API, api.name.as_str()), (label::STATE, circuit.name())];
-                series.gauge(&labels, f64::from(u8::from(circuit == now)))?;
-            }
-        }
-        Ok(())
+                series.gauge(&labels, f64::from(u8::from(*circuit == now)))
+            })
+        })
     }
 
     /// Writes gauges of sources; an unknown API has no series rather than a false zero.
     fn gauges(&mut self, metric: Metric, value: impl Fn(&GaugeSnapshot) -> f64) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
-        for (api, gauges) in self.apis {
-            if let Some(gauges) = gauges {
-                series.gauge(&[(label::API, &api.name)], value(gauges))?;
-            }
-        }
-        Ok(())
+        self.each_api(metric, |series, api, gauges| match gauges {
+            Some(gauges) => series.gauge(&[(label::API, &api.name)], value(gauges)),
+            None => Ok(()),
+        })
     }
 
     fn group_counters(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> u64) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.apis {
-            for group in api.groups.callable() {
-                series.count(&labels(api, group), value(group.read()))?;
-            }
-        }
-        Ok(())
+        self.each_api(metric, |series, api, _| {
+            let mut groups = api.groups.callable();
+            groups.try_for_each(|group| series.count(&labels(api, group), value(group.read())))
+        })
     }
 
     fn group_gauges(&mut self, metric: Metric, value: impl Fn(&GroupCounters) -> f64) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, metric)?;
-        for (api, _) in self.apis {
-            for group in api.groups.iter() {
-                series.gauge(&labels(api, group), value(group.read()))?;
-            }
-        }
-        Ok(())
+        self.each_api(metric, |series, api, _| {
+            let mut groups = api.groups.iter();
+            groups.try_for_each(|group| series.gauge(&labels(api, group), value(group.read())))
+        })
     }
 
     fn refusals(&mut self) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, super::REFUSED)?;
-        for (api, _) in self.apis {
+        self.each_api(super::REFUSED, |series, api, _| {
             for group in api.groups.callable() {
+                let [api, group_label] = labels(api, group);
                 for (cause, count) in group.read().refused.iter() {
-                    let [api, group] = labels(api, group);
-                    series.count(&[api, group, (label::CAUSE, cause)], count)?;
+                    series.count(&[api, group_label, (label::CAUSE, cause)], count)?;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn foreign(&mut self) -> fmt::Result {
-        let mut series = describe(&mut self.encoder, super::FOREIGN)?;
-        for (api, _) in self.apis {
-            for group in api.groups.iter() {
-                series.count(&labels(api, group), group.read().foreign.total())?;
-            }
-        }
-        Ok(())
+        self.each_api(super::FOREIGN, |series, api, _| {
+            let mut groups = api.groups.iter();
+            groups.try_for_each(|group| series.count(&labels(api, group), group.read().foreign.total()))
+        })
     }
 }
 
@@ -309,15 +295,11 @@ impl SeriesWriter<'_> {
         match &sample.value {
             SampleValue::Count(count) => self.count(&labels, *count),
             SampleValue::Level(level) => self.gauge(&labels, *level),
-            SampleValue::Spans(snapshot) => self.write_snapshot(&labels, snapshot),
+            SampleValue::Spans(snapshot) => self.histogram(&labels, snapshot),
         }
     }
 
-    fn histogram(&mut self, labels: Labels<'_>, spans: &Histogram, unit: HistogramUnit) -> fmt::Result {
-        self.write_snapshot(labels, &spans.read(unit))
-    }
-
-    fn write_snapshot(&mut self, labels: Labels<'_>, snapshot: &HistogramSnapshot) -> fmt::Result {
+    fn histogram(&mut self, labels: Labels<'_>, snapshot: &HistogramSnapshot) -> fmt::Result {
         self.encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
             snapshot.sum,
             snapshot.count,

@@ -18,7 +18,7 @@ pub trait GaugeSource: Send + Sync {
 }
 
 /// Gauges of one API; the text passed along is its name.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct GaugeSnapshot {
     /// Health state; the worst one if each group has its own.
     pub state: HealthState,
@@ -34,19 +34,4 @@ pub struct GaugeSnapshot {
     pub waiting: u64,
     /// Permits in flight.
     pub in_flight: u64,
-}
-
-impl Default for GaugeSnapshot {
-    /// Returns the gauges of a healthy idle API.
-    fn default() -> Self {
-        Self {
-            state: HealthState::Normal,
-            counts: OutcomeCounts::default(),
-            error_ppm: 0,
-            rate: 0.0,
-            concurrency: 0,
-            waiting: 0,
-            in_flight: 0,
-        }
-    }
 }

@@ -99,7 +99,7 @@ impl GroupTable {
     pub(super) fn circuit(&self) -> CircuitState {
         let circuits = self.iter().map(|group| &group.read().circuit);
         let worst = circuits.map(|circuit| circuit.load(Ordering::Relaxed)).max();
-        CIRCUITS
+        CircuitState::ALL
             .get(usize::from(worst.unwrap_or(0)))
             .map_or(CircuitState::Closed, |circuit| *circuit)
     }
@@ -161,7 +161,7 @@ impl GroupCounters {
     }
 
     pub(super) fn set_state(&self, state: HealthState) {
-        let index = CIRCUITS.iter().position(|one| *one == state.circuit());
+        let index = CircuitState::ALL.iter().position(|one| *one == state.circuit());
         let index = u8::try_from(index.unwrap_or(0)).unwrap_or(0);
         self.circuit.store(index, Ordering::Relaxed);
     }
@@ -169,9 +169,6 @@ impl GroupCounters {
 
 /// Counters of a group without events.
 static NO_COUNTS: GroupCounters = GroupCounters::new();
-
-/// By severity: the index is the severity.
-pub(super) const CIRCUITS: [CircuitState; 3] = [CircuitState::Closed, CircuitState::HalfOpen, CircuitState::Open];
 
 /// Reasons of a refusal, and a slot for future ones.
 const CAUSES: [&str; 9] = [

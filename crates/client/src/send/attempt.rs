@@ -1,7 +1,7 @@
 //! One attempt: permit, request, response and verdict.
 
 use http::response::Parts;
-use outflow_core::{Decision, Fault, Nanos, OutcomeClass, Retryability};
+use outflow_core::{Decision, Fault, Nanos, Retryability};
 
 use super::CallState;
 use super::prepared::RequestOrigin;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{EventKind, FailureLabel};
 use crate::http::{AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook};
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
-use crate::upstream::{AcquireOptions, AttemptResult, LimitFeedback, Permit, Verdict};
+use crate::upstream::{AcquireOptions, AttemptResult, Permit, Verdict};
 
 /// Finished attempt.
 pub(super) struct FinishedAttempt {
@@ -123,7 +123,7 @@ impl CallState<'_> {
                 let (verdict, pending_body) = permit.settle_head(AttemptResult::response(code, &parts.headers));
                 (verdict, Some(pending_body))
             }
-            None => (NO_VERDICT, None),
+            None => (Verdict::NOTHING, None),
         };
         if self.shape == ResponseShape::Streaming && verdict.retry == Retryability::Pointless {
             // Only silence and the caller's deadline bound the body.
@@ -138,7 +138,7 @@ impl CallState<'_> {
             }
             Err(failed) => FinishedAttempt {
                 result: Err(failed.error),
-                verdict: failed.verdict.unwrap_or(NO_VERDICT),
+                verdict: failed.verdict.unwrap_or(Verdict::NOTHING),
                 sent: BytesSent::Something,
             },
         }
@@ -196,12 +196,12 @@ impl SendHook for Option<Permit> {
 
 /// Settles the permit of an attempt without a response.
 fn failed(permit: Option<Permit>, failure: AttemptFailure) -> FinishedAttempt {
-    let verdict = permit.map_or(NO_VERDICT, |permit| match failure.kind {
+    let verdict = permit.map_or(Verdict::NOTHING, |permit| match failure.kind {
         FailureKind::Fault(fault) => permit.settle(fault_result(fault, failure.sent)),
         // A sent permit counts as arrived; an unsent one is refunded.
         FailureKind::Deadline | FailureKind::Forbidden | FailureKind::Revoked | FailureKind::Caller => {
             drop(permit);
-            NO_VERDICT
+            Verdict::NOTHING
         }
     });
     FinishedAttempt {
@@ -217,12 +217,3 @@ fn fault_result(fault: Fault, sent: BytesSent) -> AttemptResult<'static> {
         BytesSent::Something | BytesSent::Unprocessed => AttemptResult::fault(fault),
     }
 }
-
-/// Verdict of an attempt outside the upstream, or given up by its caller.
-const NO_VERDICT: Verdict = Verdict {
-    effect: OutcomeClass::Neutral,
-    retry: Retryability::Pointless,
-    retry_after: None,
-    limit_feedback: LimitFeedback::None,
-    was_probe: false,
-};

@@ -323,13 +323,12 @@ fn serve(call: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Re
 /// Converts a stored response for the caller.
 fn to_response(call: &CallState<'_>, stored: CachedResponse, lookup: CacheLabel) -> Response {
     let status = stored.cache_status();
-    let (parts, body) = stored.into_response().into_parts();
-    let mut headers = parts.headers;
+    let mut headers = stored.headers;
     append_status(&mut headers, status);
     Response {
-        status: parts.status,
+        status: stored.status,
         headers,
-        body: Body::full(body),
+        body: Body::full(stored.body),
         stats: ResponseStats {
             from_cache: Some(lookup),
             ..call.response_stats()

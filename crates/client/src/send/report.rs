@@ -12,46 +12,32 @@ use crate::trace::RequestId;
 
 /// Emits the end of a call.
 pub(super) fn emit_finished(call: &CallState<'_>, result: &Result<Response, Error>) {
-    call.emit(|| EventKind::Finished(Box::new(summary(call, CallOutcome::new(result)))));
+    call.emit(|| EventKind::Finished(Box::new(summary(call, outcome(result)))));
 }
 
 /// Emits the end of a call whose caller has left.
 pub(super) fn emit_abandoned(call: &CallState<'_>) {
-    let outcome = CallOutcome {
-        status: StatusLabel::Cancelled,
-        code: None,
-        reason: None,
-    };
+    let outcome = (StatusLabel::Cancelled, None, None);
     call.emit(|| EventKind::Finished(Box::new(summary(call, outcome))));
 }
 
-struct CallOutcome {
-    status: StatusLabel,
-    code: Option<u16>,
-    reason: Option<FailureLabel>,
-}
+/// Status, code and failure of a call.
+type CallOutcome = (StatusLabel, Option<u16>, Option<FailureLabel>);
 
-impl CallOutcome {
-    fn new(result: &Result<Response, Error>) -> Self {
-        match result {
-            Ok(response) => {
-                let code = response.status.as_u16();
-                Self {
-                    status: StatusLabel::from_code(code),
-                    code: Some(code),
-                    reason: reason_of_code(code),
-                }
-            }
-            Err(error) => Self {
-                status: error.class(),
-                code: error.status().map(|status| status.as_u16()),
-                reason: error.reason(),
-            },
+fn outcome(result: &Result<Response, Error>) -> CallOutcome {
+    match result {
+        Ok(response) => {
+            let code = response.status.as_u16();
+            (StatusLabel::from_code(code), Some(code), reason_of_code(code))
+        }
+        Err(error) => {
+            let code = error.status().map(|status| status.as_u16());
+            (error.class(), code, error.reason())
         }
     }
 }
 
-fn summary(call: &CallState<'_>, outcome: CallOutcome) -> CallFinished {
+fn summary(call: &CallState<'_>, (status, code, reason): CallOutcome) -> CallFinished {
     let upstream = &call.client.upstream;
     let moment = upstream.timer().moment();
     CallFinished {
@@ -59,9 +45,9 @@ fn summary(call: &CallState<'_>, outcome: CallOutcome) -> CallFinished {
         group: upstream.group_name(call.request.target),
         method: method_name(&call.request.spec.method),
         path: shorten_path(&call.request.spec.path),
-        status: outcome.status,
-        code: outcome.code,
-        reason: outcome.reason,
+        status,
+        code,
+        reason,
         latency: moment.now.since(call.started),
         attempts: call.stats.attempts,
         state: upstream.state(call.request.target),

@@ -56,7 +56,8 @@ impl CallState<'_> {
         }
         let delay = self.delay(attempt);
         let is_allowed = self.stats.retries < count && self.is_timely(delay);
-        (is_allowed && self.client.withdraw_retry(self.client.upstream.now())).then_some(RetryPlan::After(delay))
+        let now = self.client.upstream.now();
+        (is_allowed && self.client.retries.lock().withdraw(now)).then_some(RetryPlan::After(delay))
     }
 
     /// Returns true if the server throttled the call, which may then be repeated whatever its method.

@@ -40,7 +40,7 @@ impl Acquire {
     /// Estimates the remaining wait. There is none before the first poll and after the permit is ready.
     pub fn explain(&self) -> Option<WaitEstimate> {
         match (&self.shared, &self.step) {
-            (Some(shared), AcquireStep::Waiting(key)) => shared.explain_waiter(*key),
+            (Some(shared), AcquireStep::Waiting(key)) => shared.with(|state, now| state.explain_waiter(*key, now)),
             _ => None,
         }
     }
@@ -54,8 +54,8 @@ impl Future for Acquire {
             return Poll::Pending;
         };
         let result = match self.step {
-            AcquireStep::First(request) => shared.enqueue(request, context.waker()),
-            AcquireStep::Waiting(key) => shared.poll(key, context.waker()),
+            AcquireStep::First(request) => shared.with(|state, now| state.enqueue(request, now, context.waker())),
+            AcquireStep::Waiting(key) => shared.with(|state, now| state.poll(key, now, context.waker())),
         };
         match result {
             AcquireResult::Wait(key) => {
@@ -74,7 +74,7 @@ impl Future for Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let (Some(shared), AcquireStep::Waiting(key)) = (&self.shared, &self.step) {
-            shared.forget(*key);
+            shared.with(|state, now| state.forget(*key, now));
         }
     }
 }

@@ -22,7 +22,7 @@ use slow_start::SlowStart;
 #[derive(Debug)]
 pub(super) struct Circuits {
     all: Vec<Circuit>,
-    scope: HealthScope,
+    pub(super) scope: HealthScope,
     /// The highest `revoked_below` of all circuits, for permits to read without the lock.
     revoked_below: Arc<AtomicU64>,
     random: fastrand::Rng,
@@ -51,10 +51,6 @@ impl Circuits {
                 None => self.all.push(circuit),
             }
         }
-    }
-
-    pub(super) const fn scope(&self) -> HealthScope {
-        self.scope
     }
 
     pub(super) fn indexes(&self) -> std::ops::Range<usize> {
@@ -158,7 +154,7 @@ pub(super) struct Circuit {
 }
 
 /// Spaced starts after a cooldown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Recovery {
     next: Nanos,
     end: Nanos,
@@ -175,10 +171,7 @@ impl Circuit {
             probes: probe_limit(config).map(|limit| Meter::new(&limit, moment)),
             in_flight: 0,
             revoked_below: 0,
-            recovery: Recovery {
-                next: Nanos::ZERO,
-                end: Nanos::ZERO,
-            },
+            recovery: Recovery::default(),
         }
     }
 

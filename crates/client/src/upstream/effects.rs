@@ -11,8 +11,8 @@ use crate::event::EventKind;
 #[derive(Debug, Default)]
 pub(super) struct EffectQueue {
     pending: PendingEffects,
-    timer: ArmedTimer,
-    observed: bool,
+    pub(super) timer: ArmedTimer,
+    pub(super) observed: bool,
 }
 
 /// Effects of one turn.
@@ -26,12 +26,6 @@ pub(super) struct PendingEffects {
 }
 
 impl EffectQueue {
-    /// Begins a turn; without observers it collects no events.
-    #[inline]
-    pub(super) fn begin(&mut self, observed: bool) {
-        self.observed = observed;
-    }
-
     /// Ends the turn and returns its effects, if there are any.
     #[inline]
     pub(super) fn finish(&mut self) -> Option<PendingEffects> {
@@ -70,9 +64,5 @@ impl EffectQueue {
         if at < Nanos::MAX {
             self.timer.arm(at, &mut self.pending.fire_at);
         }
-    }
-
-    pub(super) fn timer_fired(&mut self, now: Nanos) {
-        self.timer.fired(now);
     }
 }

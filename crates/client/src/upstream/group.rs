@@ -21,7 +21,7 @@ pub(super) struct GroupState {
     pub(super) successor: u32,
     /// Number of reconfigurations since the rules dropped it.
     pub(super) retired: u32,
-    configured: Arc<[Limit]>,
+    pub(super) configured: Arc<[Limit]>,
     /// Live limits, once a call used them.
     limits: Option<Box<ScopeLimits>>,
     pub(super) admitted: u64,
@@ -70,15 +70,6 @@ impl GroupState {
         self.limits.as_deref_mut()
     }
 
-    /// Returns the limits that its first call would find.
-    pub(super) fn unused_limits(&self, terms: LimitTerms, moment: ClockPair, health: &Health) -> ScopeLimits {
-        unused_limits(&self.configured, terms, moment, health)
-    }
-
-    pub(super) fn has_limits(&self, limits: &[Limit]) -> bool {
-        *self.configured == *limits
-    }
-
     /// Returns the limit that is smaller than a cost.
     #[inline]
     pub(super) fn find_too_small(&self, cost: Cost) -> Option<Rate> {
@@ -110,11 +101,6 @@ impl GroupState {
     pub(super) fn is_unaffected(&self, limits: &[Limit], past: &ForeignUsage) -> bool {
         let known = || limits::are_all_known(&self.configured, limits);
         self.limits.is_none() && (past.is_nothing() || known())
-    }
-
-    /// Replaces the configured limits. Live limits were changed before.
-    pub(super) fn configure(&mut self, limits: &Arc<[Limit]>) {
-        self.configured = Arc::clone(limits);
     }
 
     /// Drops all limits and returns their usage, if there was any.

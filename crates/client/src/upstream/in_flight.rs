@@ -19,7 +19,7 @@ use super::limits::Overdraft;
 #[derive(Debug)]
 pub(super) struct InFlight {
     attempts: Slab<InFlightAttempt>,
-    next_permit: u64,
+    pub(super) next_permit: u64,
     rtts: MinRtt,
 }
 
@@ -88,11 +88,6 @@ impl InFlight {
     pub(super) fn uses_group(&self, group: u32) -> bool {
         let mut attempts = self.attempts.iter();
         attempts.any(|(_, attempt)| attempt.origin == group || attempt.group == group)
-    }
-
-    /// Returns the number of the next permit.
-    pub(super) const fn next_permit(&self) -> u64 {
-        self.next_permit
     }
 
     /// Returns the instant at which an attempt is to be sent: later than now if a limit is paced.

@@ -87,7 +87,7 @@ impl PermitPool {
 
     /// Lets limits grow back after a success.
     pub(super) fn learn_success(&mut self, sent: SentAttempt, now: Nanos) {
-        if self.settings.adaptive == AdaptiveMode::Off {
+        if self.settings.terms.adaptive == AdaptiveMode::Off {
             return;
         }
         let circuit = self.circuits.get_for(sent.group);

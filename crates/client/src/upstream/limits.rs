@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use outflow_core::{
     Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift, Meter, MeterEvent,
-    MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming, Usage,
+    MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -26,7 +26,7 @@ pub(super) use scopes::{FreedBy, LimitScopes};
 
 use super::fleet_share::FleetShare;
 use super::in_flight::SentAttempt;
-use super::report::{EffectiveLimit, LimitScope, RemainingQuota, UsageHistory};
+use super::report::{EffectiveLimit, LimitReport, LimitScope, RemainingQuota};
 use limit_state::LimitState;
 
 /// The live limits of a group, or the shared limits of an API.
@@ -305,18 +305,17 @@ impl ScopeLimits {
         self.meters.poll_event()
     }
 
-    pub(super) fn usage(&mut self, now: Nanos, waiting: u64) -> Vec<Usage> {
-        self.meters.usage(now, waiting).collect()
-    }
-
-    /// Returns the limits in effect.
-    pub(super) fn effective(&mut self, now: Nanos) -> Vec<Limit> {
-        self.meters.statuses(now).map(|(limit, _)| *limit).collect()
-    }
-
-    pub(super) fn drifts(&self, now: Nanos) -> Vec<Option<LimitDrift>> {
-        let states = self.states.iter();
-        states.map(|state| state.adaptive.drift(now)).collect()
+    /// Reports each limit in effect.
+    pub(super) fn reports(&mut self, now: Nanos, waiting: u64) -> Vec<LimitReport> {
+        let usage: Vec<_> = self.meters.usage(now, waiting).collect();
+        let limits = self.meters.statuses(now).zip(usage).zip(&self.states);
+        let report = |(((limit, _), usage), state): (((&Limit, _), _), &LimitState)| LimitReport {
+            limit: *limit,
+            usage,
+            drift: state.adaptive.drift(now),
+            history: state.history(),
+        };
+        limits.map(report).collect()
     }
 
     /// Returns the drifts that changed since the last call.
@@ -345,10 +344,6 @@ impl ScopeLimits {
             }
         }
         changes
-    }
-
-    pub(super) fn histories(&self) -> Vec<UsageHistory> {
-        self.states.iter().map(LimitState::history).collect()
     }
 
     /// Returns the heap memory of the meters in bytes.

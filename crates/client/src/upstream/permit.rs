@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow_core::{AttemptEnd, AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
+use outflow_core::{AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
 
 use super::in_flight::ResponseInProgress;
 use super::shared::SharedState;
@@ -99,9 +99,11 @@ impl Permit {
     /// the [`PendingBody`] ends.
     pub fn settle_head(mut self, result: AttemptResult<'_>) -> (Verdict, PendingBody) {
         let shared = self.shared.take();
-        let settled = shared
-            .as_ref()
-            .and_then(|shared| shared.settle_head(self.attempt, self.sent, &result));
+        let settled = shared.as_ref().and_then(|shared| {
+            shared.with_result(&result, |state, now| {
+                state.settle_head(self.attempt, self.sent, &result, now)
+            })
+        });
         let (verdict, response) = settled.unzip();
         (verdict.unwrap_or(Verdict::NOTHING), PendingBody { shared, response })
     }
@@ -118,7 +120,7 @@ impl Drop for Permit {
             return;
         };
         if self.sent.is_none() {
-            return shared.refund(self.attempt);
+            return shared.with(|state, now| state.refund(self.attempt, now));
         }
         shared.settle(self.attempt, self.sent, &AttemptResult::cancelled());
     }
@@ -142,7 +144,9 @@ impl PendingBody {
     /// Fails the body: it broke off.
     pub fn fail(mut self, fault: Fault) -> Verdict {
         match (&self.shared, self.response.take()) {
-            (Some(shared), Some(response)) => shared.fail_body(response, &AttemptResult::fault(fault)),
+            (Some(shared), Some(response)) => {
+                shared.with(|state, now| state.fail_body(response, &AttemptResult::fault(fault), now))
+            }
             _ => Verdict::NOTHING,
         }
     }
@@ -151,13 +155,13 @@ impl PendingBody {
     /// reads such a stream would time out.
     pub fn mark_alive(&mut self) {
         if let (Some(shared), Some(response)) = (&self.shared, &mut self.response) {
-            shared.mark_alive(response);
+            shared.with(|state, now| state.mark_alive(response, now));
         }
     }
 
     fn end(&mut self) {
         if let (Some(shared), Some(response)) = (&self.shared, self.response.take()) {
-            shared.finish_body(response);
+            shared.with(|state, now| state.finish_body(response, now));
         }
     }
 }
@@ -171,10 +175,10 @@ impl Drop for PendingBody {
 /// Result of an attempt, as its sender reports it.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptResult<'a> {
-    attempt: AttemptReport,
-    headers: Option<&'a HeaderMap>,
-    unsent: bool,
-    names_limit: bool,
+    pub(super) attempt: AttemptReport,
+    pub(super) headers: Option<&'a HeaderMap>,
+    pub(super) unsent: bool,
+    pub(super) names_limit: bool,
 }
 
 impl<'a> AttemptResult<'a> {
@@ -221,26 +225,6 @@ impl<'a> AttemptResult<'a> {
             names_limit: false,
         }
     }
-
-    pub(super) const fn attempt(&self) -> AttemptReport {
-        self.attempt
-    }
-
-    pub(super) const fn ended(&self) -> AttemptEnd {
-        self.attempt.ended()
-    }
-
-    pub(super) const fn headers(&self) -> Option<&'a HeaderMap> {
-        self.headers
-    }
-
-    pub(super) const fn is_unsent(&self) -> bool {
-        self.unsent
-    }
-
-    pub(super) const fn names_limit(&self) -> bool {
-        self.names_limit
-    }
 }
 
 /// Judgement of an attempt by the policy.
@@ -274,8 +258,8 @@ impl Verdict {
         self.retry == Retryability::Worthwhile
     }
 
-    /// The verdict of an unknown attempt.
-    const NOTHING: Self = Self {
+    /// The verdict of an attempt that is unknown, outside the upstream, or given up by its caller.
+    pub(crate) const NOTHING: Self = Self {
         effect: OutcomeClass::Neutral,
         retry: Retryability::Pointless,
         retry_after: None,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{
-    AdaptiveMode, AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate,
-};
+use outflow_core::{AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate};
 use smol_str::SmolStr;
 
 use super::circuit::Circuits;
@@ -15,7 +13,7 @@ use super::in_flight::{InFlight, ResponseInProgress, ResponseReader, SentAttempt
 use super::limits::{self, LimitScopes, LimitTerms, ScopeLimits};
 use super::wall_clock::WallClock;
 use crate::event::{EventKind, HealthGauges};
-use crate::rules::{AlertThresholds, Group, HealthScope, Rules, WhenAsleep};
+use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
 
 /// Circuits, limits and attempts in flight.
 #[derive(Debug)]
@@ -39,8 +37,7 @@ pub(super) struct AdmissionSettings {
     pub(super) when_asleep: WhenAsleep,
     pub(super) policy: Policy,
     pub(super) dialects: Dialects,
-    pub(super) adaptive: AdaptiveMode,
-    pub(super) thresholds: AlertThresholds,
+    pub(super) terms: LimitTerms,
 }
 
 impl AdmissionSettings {
@@ -51,16 +48,7 @@ impl AdmissionSettings {
             when_asleep: rules.when_asleep,
             policy: rules.policy.clone(),
             dialects: rules.dialects,
-            adaptive: rules.adaptive,
-            thresholds: rules.thresholds,
-        }
-    }
-
-    /// Returns the rules that limits need.
-    pub(super) const fn terms(&self) -> LimitTerms {
-        LimitTerms {
-            adaptive: self.adaptive,
-            thresholds: self.thresholds,
+            terms: LimitTerms::from_rules(rules),
         }
     }
 }
@@ -92,7 +80,7 @@ impl PermitPool {
         } = self;
         limits.group_mut(group).limits(|configured| {
             let health = &circuits.get(circuits.index_for(group)).health;
-            group::unused_limits(configured, settings.terms(), clock.moment(now), health)
+            group::unused_limits(configured, settings.terms, clock.moment(now), health)
         })
     }
 
@@ -100,13 +88,13 @@ impl PermitPool {
     pub(super) const fn reader(&self) -> ResponseReader {
         ResponseReader {
             dialects: self.settings.dialects,
-            wall: self.clock.seen().wall,
+            wall: self.clock.seen.wall,
         }
     }
 
     /// Returns the group of a circuit, where each group has its own.
     pub(super) fn circuit_group(&self, circuit: usize) -> Option<SmolStr> {
-        match self.circuits.scope() {
+        match self.circuits.scope {
             HealthScope::Api => None,
             HealthScope::Group => {
                 let group = self.limits.groups.get(circuit);
@@ -119,7 +107,7 @@ impl PermitPool {
     pub(super) fn retune(&mut self, circuit: usize, now: Nanos) {
         self.limits.unblock();
         let moment = self.clock.moment(now);
-        let is_whole_api = self.circuits.scope() == HealthScope::Api;
+        let is_whole_api = self.circuits.scope == HealthScope::Api;
         let Self { circuits, limits, .. } = self;
         let health = &circuits.get(circuit).health;
         for (number, group) in (0_u32..).zip(&mut limits.groups) {

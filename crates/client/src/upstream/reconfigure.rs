@@ -8,6 +8,8 @@
 //! back; other groups reuse a number only after many reconfigurations, when no call can hold it. The
 //! health scope never changes: states would have to be split or merged.
 
+use std::sync::Arc;
+
 use outflow_core::{ClockPair, Nanos};
 use smol_str::SmolStr;
 
@@ -97,7 +99,7 @@ impl Reconfiguration<'_> {
         let number = self.find_reusable().unwrap_or(next);
         self.pool().circuits.add_group(number, rules, moment);
         self.state.wait.add_group(number);
-        let state = GroupState::new(name, number, &std::sync::Arc::default());
+        let state = GroupState::new(name, number, &Arc::default());
         let groups = &mut self.pool().limits.groups;
         match groups.get_mut(group_slot(number)) {
             Some(slot) => *slot = state,
@@ -120,7 +122,7 @@ impl Reconfiguration<'_> {
         let next = NextLimits {
             limits: &self.rules.limits,
             terms: LimitTerms::from_rules(self.rules),
-            before: self.state.pool.settings.terms(),
+            before: self.state.pool.settings.terms,
             moment,
         };
         let pool = self.pool();
@@ -138,7 +140,7 @@ impl Reconfiguration<'_> {
                 let own = pool.own(*number, moment.now);
                 own.reconfigure(NextLimits { limits, ..next }, &shared);
             }
-            pool.limits.group_mut(*number).configure(limits);
+            pool.limits.group_mut(*number).configured = Arc::clone(limits);
         }
     }
 
@@ -243,7 +245,7 @@ fn has_alias(state: &GroupState, number: u32, group: &Group, groups: &[Group]) -
 
 /// Returns true if a free group has the group's limits: it was renamed.
 fn has_limits(state: &GroupState, number: u32, group: &Group, groups: &[Group]) -> bool {
-    is_free(state, number, groups) && !group.limits.is_empty() && state.has_limits(&group.limits)
+    is_free(state, number, groups) && !group.limits.is_empty() && state.configured == group.limits
 }
 
 /// Returns true if a group was in use and no new group has its name.

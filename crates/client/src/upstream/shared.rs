@@ -4,20 +4,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Waker;
 
 use arc_swap::ArcSwap;
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use smol_str::SmolStr;
 
 use super::effects::PendingEffects;
-use super::explain::WaitEstimate;
-use super::in_flight::ResponseInProgress;
 use super::permit::{AttemptResult, Verdict};
 use super::routing::{self, GroupIndex, InvalidRules, RouteTable};
 use super::state::AdmissionState;
-use super::wait_queue::{AcquireRequest, AcquireResult};
 use crate::event::{Event, Events};
 use crate::rules::Rules;
 
@@ -55,7 +51,7 @@ impl SharedState {
             events,
             routes: ArcSwap::from_pointee(routes),
             reconfiguring: Mutex::new(()),
-            revoked_below: state.revoked_below(),
+            revoked_below: state.pool.circuits.revoked_below(),
             state: Mutex::new(state),
             weak: Weak::clone(weak),
         }))
@@ -64,19 +60,6 @@ impl SharedState {
     #[inline]
     pub(super) fn now(&self) -> Nanos {
         self.timer.now()
-    }
-
-    #[inline]
-    pub(super) fn enqueue(&self, request: AcquireRequest, waker: &Waker) -> AcquireResult {
-        self.with(|state, now| state.enqueue(request, now, waker))
-    }
-
-    pub(super) fn poll(&self, key: usize, waker: &Waker) -> AcquireResult {
-        self.with(|state, now| state.poll(key, now, waker))
-    }
-
-    pub(super) fn forget(&self, key: usize) {
-        self.with(|state, now| state.forget(key, now));
     }
 
     /// Returns true if a permit was revoked. Few ever are, so the lock is taken only for candidates.
@@ -93,50 +76,13 @@ impl SharedState {
         })
     }
 
-    pub(super) fn refund(&self, attempt: usize) {
-        self.with(|state, now| state.refund(attempt, now));
-    }
-
-    pub(super) fn explain_waiter(&self, key: usize) -> Option<WaitEstimate> {
-        self.with(|state, now| state.explain_waiter(key, now))
-    }
-
-    pub(super) fn settle_head(
-        &self,
-        attempt: usize,
-        sent: Option<Nanos>,
-        result: &AttemptResult<'_>,
-    ) -> Option<(Verdict, ResponseInProgress)> {
-        self.with(|state, now| {
-            if let Some(headers) = result.headers() {
-                state.update_wall_clock(&*self.timer, headers, now);
-            }
-            state.settle_head(attempt, sent, result, now)
-        })
-    }
-
     /// Settles the head and finishes the body in one turn.
     pub(super) fn settle(&self, attempt: usize, sent: Option<Nanos>, result: &AttemptResult<'_>) -> Option<Verdict> {
-        self.with(|state, now| {
-            if let Some(headers) = result.headers() {
-                state.update_wall_clock(&*self.timer, headers, now);
-            }
+        self.with_result(result, |state, now| {
             let (verdict, response) = state.settle_head(attempt, sent, result, now)?;
             state.finish_body(response, now);
             Some(verdict)
         })
-    }
-
-    pub(super) fn finish_body(&self, response: ResponseInProgress) {
-        self.with(|state, now| state.finish_body(response, now));
-    }
-
-    pub(super) fn fail_body(&self, response: ResponseInProgress, result: &AttemptResult<'_>) -> Verdict {
-        self.with(|state, now| state.fail_body(response, result, now))
-    }
-
-    pub(super) fn mark_alive(&self, response: &mut ResponseInProgress) {
-        self.with(|state, now| state.mark_alive(response, now));
     }
 
     /// Applies other rules, which were checked.
@@ -154,16 +100,30 @@ impl SharedState {
     #[inline]
     pub(super) fn with<T>(&self, turn: impl FnOnce(&mut AdmissionState, Nanos) -> T) -> T {
         let observed = self.events.has_observers();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.begin(observed);
         let now = self.timer.now();
         let result = turn(&mut state, now);
-        let effects = state.finish();
+        let effects = state.pool.effects.finish();
         drop(state);
         if let Some(effects) = effects {
             self.run_effects(effects, now);
         }
         result
+    }
+
+    /// Runs a turn after a response, whose time the clock takes over.
+    pub(super) fn with_result<T>(
+        &self,
+        result: &AttemptResult<'_>,
+        turn: impl FnOnce(&mut AdmissionState, Nanos) -> T,
+    ) -> T {
+        self.with(|state, now| {
+            if let Some(headers) = result.headers {
+                state.pool.clock.update(&*self.timer, headers, now);
+            }
+            turn(state, now)
+        })
     }
 
     #[cold]
@@ -186,11 +146,6 @@ impl SharedState {
             };
             catch_panic(|| self.events.notify(&event));
         }
-    }
-
-    /// Locks the state. No turn leaves it half changed, so a panic elsewhere does not poison it.
-    fn lock(&self) -> MutexGuard<'_, AdmissionState> {
-        self.state.lock()
     }
 }
 

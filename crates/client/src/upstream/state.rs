@@ -4,22 +4,17 @@
 //! microsecond and never blocks inside; several locks would only cost more. Effects outside the lock
 //! (wakes, events, the timer) are collected here and run by `SharedState` afterwards.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use http::HeaderMap;
-use outflow_core::{Clock, ClockPair, Decision, HealthState, Nanos};
+use outflow_core::{ClockPair, Decision, HealthState, Nanos};
 
-use super::effects::PendingEffects;
-use super::fleet_share::{FleetShare, ShareEstimate};
 use super::permit_pool::PermitPool;
 use super::reconfigure::Reconfiguration;
-use super::report::{EffectiveLimit, RemainingQuota, ReportCollector, UpstreamReport};
+use super::report::{ReportCollector, UpstreamReport};
 use super::routing::GroupIndex;
 use super::wait_queue::{AcquireRequest, WaitEstimator, WaitQueues};
 use crate::refusal::RefusalReason;
-use crate::rules::{Group, HealthScope, Rules};
+use crate::rules::{Group, Rules};
 use crate::upstream::WaitEstimate;
 
 /// Admission state of one API.
@@ -33,7 +28,7 @@ pub(super) struct AdmissionState {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Lifecycle {
+pub(super) enum Lifecycle {
     Open,
     /// The client is shutting down.
     Closed,
@@ -52,34 +47,15 @@ impl AdmissionState {
         }
     }
 
-    /// Returns the number below which permits may be revoked, as it changes.
-    pub(super) fn revoked_below(&self) -> Arc<AtomicU64> {
-        self.pool.circuits.revoked_below()
-    }
-
     /// Begins a turn under the lock.
     #[inline]
     pub(super) fn begin(&mut self, observed: bool) {
-        self.pool.effects.begin(observed);
-    }
-
-    /// Ends a turn and returns its effects, if there are any.
-    #[inline]
-    pub(super) fn finish(&mut self) -> Option<PendingEffects> {
-        self.pool.effects.finish()
-    }
-
-    pub(super) fn update_wall_clock(&mut self, clock: &dyn Clock, headers: &HeaderMap, now: Nanos) {
-        self.pool.clock.update(clock, headers, now);
-    }
-
-    pub(super) const fn set_fleet_share(&mut self, share: FleetShare, now: Nanos) {
-        self.pool.fleet_share = ShareEstimate::new(share, now);
+        self.pool.effects.observed = observed;
     }
 
     /// Serves all timers and deadlines that are due.
     pub(super) fn fire_timer(&mut self, now: Nanos) {
-        self.pool.effects.timer_fired(now);
+        self.pool.effects.timer.fired(now);
         self.serve_timers(now);
         self.wake_paced(now);
         self.dispatch(now);
@@ -97,16 +73,6 @@ impl AdmissionState {
         self.pool.effects.arm_timer(next.unwrap_or(Nanos::MAX));
     }
 
-    /// Refuses all calls from now on: the client shuts down.
-    pub(super) fn close(&mut self, now: Nanos) {
-        self.refuse_all(Lifecycle::Closed, now);
-    }
-
-    /// Refuses all calls from now on: the configuration no longer has the API.
-    pub(super) fn remove(&mut self, now: Nanos) {
-        self.refuse_all(Lifecycle::Removed, now);
-    }
-
     /// Accepts calls again after a removal.
     pub(super) fn restore(&mut self) {
         if self.lifecycle == Lifecycle::Removed {
@@ -114,7 +80,7 @@ impl AdmissionState {
         }
     }
 
-    fn refuse_all(&mut self, lifecycle: Lifecycle, now: Nanos) {
+    pub(super) fn refuse_all(&mut self, lifecycle: Lifecycle, now: Nanos) {
         self.lifecycle = lifecycle;
         let Some(reason) = self.refusal_of_all() else {
             return;
@@ -146,19 +112,10 @@ impl AdmissionState {
         reconfiguration.apply()
     }
 
-    pub(super) const fn health_scope(&self) -> HealthScope {
-        self.pool.circuits.scope()
-    }
-
     /// Returns the health of a group.
     pub(super) fn health_state(&mut self, group: u32) -> HealthState {
         let group = self.pool.limits.resolve(group);
         self.pool.circuits.get_for(group).health.state()
-    }
-
-    /// Returns true if no call is in flight.
-    pub(super) fn is_idle(&self) -> bool {
-        self.pool.circuits.is_idle()
     }
 
     /// Returns an estimator for calls of a group, after serving the timers that it depends on.
@@ -200,7 +157,7 @@ impl AdmissionState {
         self.estimator(group, now).explain_waiter(key)
     }
 
-    fn collector(&mut self, now: Nanos) -> ReportCollector<'_> {
+    pub(super) fn collector(&mut self, now: Nanos) -> ReportCollector<'_> {
         ReportCollector {
             pool: &mut self.pool,
             wait: &self.wait,
@@ -210,14 +167,6 @@ impl AdmissionState {
 
     pub(super) fn report(&mut self, now: Nanos) -> UpstreamReport {
         self.collector(now).report()
-    }
-
-    pub(super) fn remaining(&mut self, group: u32, now: Nanos) -> Option<RemainingQuota> {
-        self.collector(now).remaining(group)
-    }
-
-    pub(super) fn effective_limits(&mut self, group: u32, now: Nanos) -> Vec<EffectiveLimit> {
-        self.collector(now).effective_limits(group)
     }
 
     /// Raises and ends alerts, and returns unused memory.

@@ -9,19 +9,10 @@ use std::time::Duration;
 use outflow_core::Nanos;
 
 /// Firings that are still to come.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ArmedTimer {
     armed: Vec<Nanos>,
     last_fired: Nanos,
-}
-
-impl Default for ArmedTimer {
-    fn default() -> Self {
-        Self {
-            armed: Vec::new(),
-            last_fired: Nanos::ZERO,
-        }
-    }
 }
 
 impl ArmedTimer {

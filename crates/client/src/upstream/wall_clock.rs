@@ -9,7 +9,7 @@ use outflow_core::{Clock, ClockPair, Nanos};
 /// The last known wall-clock time. Between two readings it advances with the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WallClock {
-    seen: ClockPair,
+    pub(super) seen: ClockPair,
     read_at: Nanos,
 }
 
@@ -31,11 +31,6 @@ impl WallClock {
             now,
             wall: clock.wall(),
         });
-    }
-
-    /// Returns the last update.
-    pub(super) const fn seen(&self) -> ClockPair {
-        self.seen
     }
 
     /// Returns an instant on both timelines, provided that the wall clock was not set since.

@@ -11,38 +11,27 @@ use core::time::Duration;
 use super::{Alert, AlertChange, Observation};
 use crate::{Congestion, CongestionLevel, CongestionRule, CongestionStats, Nanos, Share, ThrottleCounts};
 
-/// Problem with a tenant's bulk work.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CongestionAlert {
-    /// The level has been critical for five minutes.
-    Critical,
-    /// Completed jobs, twenty or more, were deferred more than five times on average.
-    Throttled,
-    /// More jobs wait than a minute before, five minutes in a row, and a fifth more in all.
-    Growing,
-    /// A fifth or more of the waits of ten minutes, twenty or more, were cut off at the maximum.
-    Capped,
+named_enum! {
+    /// Problem with a tenant's bulk work.
+    #[derive(PartialOrd, Ord)]
+    pub enum CongestionAlert {
+        /// The level has been critical for five minutes.
+        Critical = "congestion_critical",
+        /// Completed jobs, twenty or more, were deferred more than five times on average.
+        Throttled = "congestion_throttled",
+        /// More jobs wait than a minute before, five minutes in a row, and a fifth more in all.
+        Growing = "congestion_growing",
+        /// A fifth or more of the waits of ten minutes, twenty or more, were cut off at the maximum.
+        Capped = "congestion_capped",
+    }
 }
 
 impl CongestionAlert {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::Critical, Self::Throttled, Self::Growing, Self::Capped];
-
     /// Returns the severity.
     pub const fn severity(self) -> AlertSeverity {
         match self {
             Self::Critical => AlertSeverity::Critical,
             Self::Throttled | Self::Growing | Self::Capped => AlertSeverity::Warning,
-        }
-    }
-
-    /// Returns the name used in rules and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Critical => "congestion_critical",
-            Self::Throttled => "congestion_throttled",
-            Self::Growing => "congestion_growing",
-            Self::Capped => "congestion_capped",
         }
     }
 

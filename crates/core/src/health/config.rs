@@ -307,61 +307,67 @@ impl Default for HealthConfig {
     }
 }
 
-/// State that follows Throttle when calls succeed again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ThrottleExit {
-    /// Full speed: calls that pass in Throttle are probes already.
-    Normal,
-    /// Probes.
-    HalfOpen,
+named_enum! {
+    /// State that follows Throttle when calls succeed again.
+    pub enum ThrottleExit {
+        /// Full speed: calls that pass in Throttle are probes already.
+        Normal = "normal",
+        /// Probes.
+        HalfOpen = "half_open",
+    }
 }
 
-/// Duration of a Sleep without a server's time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CooldownRule {
-    /// Grows by `cooldown_factor` with each failed recovery.
-    Doubling,
-    /// A share of the time since Normal was left.
-    Share,
+named_enum! {
+    /// Duration of a Sleep without a server's time.
+    pub enum CooldownRule {
+        /// Grows by `cooldown_factor` with each failed recovery.
+        Doubling = "doubling",
+        /// A share of the time since Normal was left.
+        Share = "share",
+    }
 }
 
-/// Time that a probe is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProbePatience {
-    /// `probe_timeout`.
-    Fixed,
-    /// Three times the usual latency, at least two seconds and at most `probe_timeout`. A good
-    /// response that comes later ends the Sleep.
-    Latency,
+named_enum! {
+    /// Time that a probe is given.
+    pub enum ProbePatience {
+        /// `probe_timeout`.
+        Fixed = "fixed",
+        /// Three times the usual latency, at least two seconds and at most `probe_timeout`. A good
+        /// response that comes later ends the Sleep.
+        Latency = "latency",
+    }
 }
 
-/// Instant of a probe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ProbeInstant {
-    /// Its failure.
-    Failure,
-    /// Its sending: a probe that hangs does not add its timeout to the Sleep.
-    Sending,
+named_enum! {
+    /// Instant of a probe.
+    pub enum ProbeInstant {
+        /// Its failure.
+        Failure = "failure",
+        /// Its sending: a probe that hangs does not add its timeout to the Sleep.
+        Sending = "sending",
+    }
 }
 
-/// Outages after which the rate grows by a ramp.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RampRule {
-    /// All that end with probes.
-    Always,
-    /// Those that began with throttled calls: after others the rate was not the cause.
-    Throttles,
-    /// None.
-    Never,
+named_enum! {
+    /// Outages after which the rate grows by a ramp.
+    pub enum RampRule {
+        /// All that end with probes.
+        Always = "always",
+        /// Those that began with throttled calls: after others the rate was not the cause.
+        Throttles = "throttles",
+        /// None.
+        Never = "never",
+    }
 }
 
-/// Target of a transition from Normal after failures.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Escalation {
-    /// To a reduced rate.
-    Throttle,
-    /// To a full stop, as a circuit breaker does.
-    Sleep,
+named_enum! {
+    /// Target of a transition from Normal after failures.
+    pub enum Escalation {
+        /// To a reduced rate.
+        Throttle = "throttle",
+        /// To a full stop, as a circuit breaker does.
+        Sleep = "sleep",
+    }
 }
 
 /// Multiplier, in parts per million.

@@ -17,10 +17,7 @@ pub struct InvalidHealth(Vec<HealthConfigError>);
 impl InvalidHealth {
     /// Collects the errors in these settings, if there are any.
     pub(super) fn from_settings(settings: &HealthSettings) -> Option<Self> {
-        let errors: Vec<_> = HealthConfigError::ALL
-            .into_iter()
-            .filter(|error| error.is_made_by(settings))
-            .collect();
+        let errors = HealthConfigError::find_all(settings);
         (!errors.is_empty()).then_some(Self(errors))
     }
 
@@ -41,123 +38,96 @@ impl fmt::Display for InvalidHealth {
 
 impl core::error::Error for InvalidHealth {}
 
-/// One error in the settings.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HealthConfigError {
-    /// The error window spans no time.
-    NoWindow,
-    /// The window holds fewer samples than required, or none are required.
-    SamplesOutsideWindow,
-    /// A failure share of 0 % would trip on success.
-    TripsOnNothing,
-    /// A streak of 0 would trip at once.
-    NoStreak,
-    /// `p_recover` is above `p_throttle`: the states would alternate.
-    RecoversAboveThrottle,
-    /// `p_throttle` is above `p_sleep`.
-    ThrottlesAboveSleep,
-    /// Throttle would be left without any success.
-    NoRecovery,
-    /// `short_retry_after` is above `max_retry_after`.
-    ShortAboveMax,
-    /// `sleep_min` is zero.
-    NoSleep,
-    /// `sleep_min` is above `sleep_max`.
-    SleepMinAboveMax,
-    /// The cooldown shrinks with each failure.
-    CooldownShrinks,
-    /// Throttle would leave no rate.
-    ThrottlesToNothing,
-    /// No request may be in flight.
-    NoConcurrency,
-    /// Normal would return without any success or response.
-    NoProbes,
-    /// The number of concurrent probes is not 1 to 8.
-    ProbeConcurrencyOutOfRange,
-    /// A probe would fail the moment it is sent.
-    NoProbeTime,
-    /// The ramp grows by less than 1 % a step, or takes no time.
-    NoRamp,
-    /// `CacheOnly` would start without any failure.
-    CacheOnlyAtOnce,
-    /// `CacheOnly` would recover without pause.
-    AutoRecoverAtOnce,
-}
-
-impl HealthConfigError {
-    const ALL: [Self; 19] = [
-        Self::NoWindow,
-        Self::SamplesOutsideWindow,
-        Self::TripsOnNothing,
-        Self::NoStreak,
-        Self::RecoversAboveThrottle,
-        Self::ThrottlesAboveSleep,
-        Self::NoRecovery,
-        Self::ShortAboveMax,
-        Self::NoSleep,
-        Self::SleepMinAboveMax,
-        Self::CooldownShrinks,
-        Self::ThrottlesToNothing,
-        Self::NoConcurrency,
-        Self::NoProbes,
-        Self::ProbeConcurrencyOutOfRange,
-        Self::NoProbeTime,
-        Self::NoRamp,
-        Self::CacheOnlyAtOnce,
-        Self::AutoRecoverAtOnce,
-    ];
-
-    fn is_made_by(self, s: &HealthSettings) -> bool {
-        match self {
-            Self::NoWindow => s.window.is_zero() || s.window_length == 0,
-            Self::SamplesOutsideWindow => s.min_samples == 0 || s.min_samples.max(s.min_failures) > s.window_length,
-            Self::TripsOnNothing => s.p_throttle == Share::NONE || s.p_recover == Share::NONE,
-            Self::NoStreak => [s.n_throttle, s.n_failures, s.n_cacheonly].contains(&Some(0)),
-            Self::RecoversAboveThrottle => s.p_recover > s.p_throttle,
-            Self::ThrottlesAboveSleep => s.p_sleep.is_some_and(|share| s.p_throttle > share),
-            Self::NoRecovery => s.s_recover == 0,
-            Self::ShortAboveMax => s.short_retry_after > s.max_retry_after,
-            Self::NoSleep => s.sleep_min.is_zero(),
-            Self::SleepMinAboveMax => s.sleep_min > s.sleep_max,
-            Self::CooldownShrinks => s.cooldown_factor < RateFactor::ONE,
-            Self::ThrottlesToNothing => s.throttle_share == Share::NONE,
-            Self::NoConcurrency => s.concurrency == Some(0),
-            Self::NoProbes => s.probe_success == 0 || s.neutral_per_success == 0,
-            Self::ProbeConcurrencyOutOfRange => {
-                !(1..=MAX_PROBES).contains(&s.probe_start.min(s.probe_concurrency))
-                    || s.probe_start.max(s.probe_concurrency) > MAX_PROBES
-            }
-            Self::NoProbeTime => s.probe_timeout.is_zero(),
-            Self::NoRamp => s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero(),
-            Self::CacheOnlyAtOnce => s.cache_only_after == Some(0),
-            Self::AutoRecoverAtOnce => s.auto_recover.is_some_and(|every| every.is_zero()),
-        }
+error_enum! {
+    /// One error in the settings.
+    pub enum HealthConfigError {
+        /// The error window spans no time.
+        NoWindow = "window and window_length must be above 0",
+        /// The window holds fewer samples than required, or none are required.
+        SamplesOutsideWindow = "min_samples and min_failures must be at most window_length, and min_samples at least 1",
+        /// A failure share of 0 % would trip on success.
+        TripsOnNothing = "p_throttle and p_recover must be above 0",
+        /// A streak of 0 would trip at once.
+        NoStreak = "n_throttle, n_failures and n_cacheonly must be at least 1, or \"never\"",
+        /// `p_recover` is above `p_throttle`: the states would alternate.
+        RecoversAboveThrottle = "p_recover must not be above p_throttle",
+        /// `p_throttle` is above `p_sleep`.
+        ThrottlesAboveSleep = "p_throttle must not be above p_sleep",
+        /// Throttle would be left without any success.
+        NoRecovery = "s_recover must be at least 1",
+        /// `short_retry_after` is above `max_retry_after`.
+        ShortAboveMax = "short_retry_after must not be above max_retry_after",
+        /// `sleep_min` is zero.
+        NoSleep = "sleep_min must be above 0",
+        /// `sleep_min` is above `sleep_max`.
+        SleepMinAboveMax = "sleep_min must not be above sleep_max",
+        /// The cooldown shrinks with each failure.
+        CooldownShrinks = "cooldown_factor must be at least 1",
+        /// Throttle would leave no rate.
+        ThrottlesToNothing = "throttle_share must be above 0",
+        /// No request may be in flight.
+        NoConcurrency = "concurrency must be at least 1",
+        /// Normal would return without any success or response.
+        NoProbes = "probe_success and neutral_per_success must be at least 1",
+        /// The number of concurrent probes is not 1 to 8.
+        ProbeConcurrencyOutOfRange = "probe_start and probe_concurrency must be 1 to 8",
+        /// A probe would fail the moment it is sent.
+        NoProbeTime = "probe_timeout must be above 0",
+        /// The ramp grows by less than 1 % a step, or takes no time.
+        NoRamp = "ramp_factor must be at least 1.01 and ramp_every above 0",
+        /// `CacheOnly` would start without any failure.
+        CacheOnlyAtOnce = "cache_only_after must be at least 1, or left out for never",
+        /// `CacheOnly` would recover without pause.
+        AutoRecoverAtOnce = "auto_recover must be above 0, or left out for never",
     }
 }
 
-impl fmt::Display for HealthConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoWindow => "window and window_length must be above 0",
-            Self::SamplesOutsideWindow => "min_samples and min_failures must be 1 to window_length",
-            Self::TripsOnNothing => "p_throttle and p_recover must be above 0",
-            Self::NoStreak => "n_throttle, n_failures and n_cacheonly must be at least 1, or \"never\"",
-            Self::RecoversAboveThrottle => "p_recover must not be above p_throttle",
-            Self::ThrottlesAboveSleep => "p_throttle must not be above p_sleep",
-            Self::NoRecovery => "s_recover must be at least 1",
-            Self::ShortAboveMax => "short_retry_after must not be above max_retry_after",
-            Self::NoSleep => "sleep_min must be above 0",
-            Self::SleepMinAboveMax => "sleep_min must not be above sleep_max",
-            Self::CooldownShrinks => "cooldown_factor must be at least 1",
-            Self::ThrottlesToNothing => "throttle_share must be above 0",
-            Self::NoConcurrency => "concurrency must be at least 1",
-            Self::NoProbes => "probe_success and neutral_per_success must be at least 1",
-            Self::ProbeConcurrencyOutOfRange => "probe_start and probe_concurrency must be 1 to 8",
-            Self::NoProbeTime => "probe_timeout must be above 0",
-            Self::NoRamp => "ramp_factor must be at least 1.01 and ramp_every above 0",
-            Self::CacheOnlyAtOnce => "cache_only_after must be at least 1, or left out for never",
-            Self::AutoRecoverAtOnce => "auto_recover must be above 0, or left out for never",
-        })
+impl HealthConfigError {
+    /// Finds the errors of settings.
+    fn find_all(s: &HealthSettings) -> Vec<Self> {
+        let checks = [
+            (Self::NoWindow, s.window.is_zero() || s.window_length == 0),
+            (
+                Self::SamplesOutsideWindow,
+                s.min_samples == 0 || s.min_samples.max(s.min_failures) > s.window_length,
+            ),
+            (
+                Self::TripsOnNothing,
+                s.p_throttle == Share::NONE || s.p_recover == Share::NONE,
+            ),
+            (
+                Self::NoStreak,
+                [s.n_throttle, s.n_failures, s.n_cacheonly].contains(&Some(0)),
+            ),
+            (Self::RecoversAboveThrottle, s.p_recover > s.p_throttle),
+            (
+                Self::ThrottlesAboveSleep,
+                s.p_sleep.is_some_and(|share| s.p_throttle > share),
+            ),
+            (Self::NoRecovery, s.s_recover == 0),
+            (Self::ShortAboveMax, s.short_retry_after > s.max_retry_after),
+            (Self::NoSleep, s.sleep_min.is_zero()),
+            (Self::SleepMinAboveMax, s.sleep_min > s.sleep_max),
+            (Self::CooldownShrinks, s.cooldown_factor < RateFactor::ONE),
+            (Self::ThrottlesToNothing, s.throttle_share == Share::NONE),
+            (Self::NoConcurrency, s.concurrency == Some(0)),
+            (Self::NoProbes, s.probe_success == 0 || s.neutral_per_success == 0),
+            (
+                Self::ProbeConcurrencyOutOfRange,
+                [s.probe_start, s.probe_concurrency]
+                    .iter()
+                    .any(|count| !(1..=MAX_PROBES).contains(count)),
+            ),
+            (Self::NoProbeTime, s.probe_timeout.is_zero()),
+            (Self::NoRamp, s.ramp_factor < SLOWEST_RAMP || s.ramp_every.is_zero()),
+            (Self::CacheOnlyAtOnce, s.cache_only_after == Some(0)),
+            (
+                Self::AutoRecoverAtOnce,
+                s.auto_recover.is_some_and(|every| every.is_zero()),
+            ),
+        ];
+        let found = checks.into_iter().filter(|(_, is_made)| *is_made);
+        found.map(|(error, _)| error).collect()
     }
 }
 

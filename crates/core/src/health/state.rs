@@ -2,23 +2,24 @@
 //!
 //! Names that reach logs and metrics are defined only here.
 
-use core::fmt;
-
 use crate::Nanos;
 
-/// Health state of an API.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum HealthState {
-    /// Calls go at the configured rates, or at a ramp towards them.
-    Normal,
-    /// Calls go at a reduced rate.
-    Throttle,
-    /// No call goes until an instant.
-    Sleep,
-    /// A few probes test the API.
-    HalfOpen,
-    /// No call goes; responses come from the cache.
-    CacheOnly,
+named_enum! {
+    /// Health state of an API; the later, the worse.
+    #[derive(PartialOrd, Ord, Default)]
+    pub enum HealthState {
+        /// Calls go at the configured rates, or at a ramp towards them.
+        #[default]
+        Normal = "Normal",
+        /// Calls go at a reduced rate.
+        Throttle = "Throttle",
+        /// A few probes test the API.
+        HalfOpen = "HalfOpen",
+        /// No call goes until an instant.
+        Sleep = "Sleep",
+        /// No call goes; responses come from the cache.
+        CacheOnly = "CacheOnly",
+    }
 }
 
 impl HealthState {
@@ -30,44 +31,18 @@ impl HealthState {
             Self::HalfOpen => CircuitState::HalfOpen,
         }
     }
-
-    /// Returns the name used in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Throttle => "Throttle",
-            Self::Sleep => "Sleep",
-            Self::HalfOpen => "HalfOpen",
-            Self::CacheOnly => "CacheOnly",
-        }
-    }
 }
 
-impl fmt::Display for HealthState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Health state in the terms of a circuit breaker: a view of the one machine, not a second one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum CircuitState {
-    /// Calls go.
-    Closed,
-    /// No call goes.
-    Open,
-    /// Trial calls go.
-    HalfOpen,
-}
-
-impl CircuitState {
-    /// Returns the name used in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Closed => "CLOSED",
-            Self::Open => "OPEN",
-            Self::HalfOpen => "HALF_OPEN",
-        }
+named_enum! {
+    /// Health state in the terms of a circuit breaker: a view of the one machine, not a second one.
+    /// `ALL` begins with the best.
+    pub enum CircuitState {
+        /// Calls go.
+        Closed = "CLOSED",
+        /// Trial calls go.
+        HalfOpen = "HALF_OPEN",
+        /// No call goes.
+        Open = "OPEN",
     }
 }
 
@@ -111,69 +86,40 @@ pub struct HealthTransition {
     pub until: Option<Nanos>,
 }
 
-/// Reason of a transition.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TransitionReason {
-    /// Too large a share of the calls failed.
-    ErrorRatio,
-    /// Too many calls in a row were throttled, or failed where failures form the streak.
-    Streak,
-    /// The server asked for a longer wait than `short_retry_after`.
-    RetryAfter,
-    /// The server banned the client.
-    Banned,
-    /// Very many calls failed for a long time.
-    ErrorRatioHeld,
-    /// Enough calls succeeded and few failed.
-    SuccessWindowOk,
-    /// The Sleep has ended.
-    SleepOver,
-    /// All probes succeeded.
-    ProbesOk,
-    /// No probe failed, and enough were answered to show that the API responds.
-    ProbesAnswered,
-    /// A probe failed.
-    ProbeFailed,
-    /// A probe got no response in time.
-    ProbeTimedOut,
-    /// A probe that was given up got a good response.
-    LateResponse,
-    /// Too many recoveries in a row failed.
-    RecoveriesExhausted,
-    /// `CacheOnly` lasted for its recovery period.
-    AutoRecover,
-    /// An operator forced the state.
-    Forced,
-    /// An operator released the state.
-    Released,
-}
-
-impl TransitionReason {
-    /// Returns the name used in logs and metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ErrorRatio => "error_ratio",
-            Self::Streak => "streak",
-            Self::RetryAfter => "retry_after",
-            Self::Banned => "banned",
-            Self::ErrorRatioHeld => "error_ratio_held",
-            Self::SuccessWindowOk => "success_window_ok",
-            Self::SleepOver => "sleep_over",
-            Self::ProbesOk => "probes_ok",
-            Self::ProbesAnswered => "probes_answered",
-            Self::ProbeFailed => "probe_failed",
-            Self::ProbeTimedOut => "probe_timed_out",
-            Self::LateResponse => "late_response",
-            Self::RecoveriesExhausted => "recoveries_exhausted",
-            Self::AutoRecover => "auto_recover",
-            Self::Forced => "forced",
-            Self::Released => "released",
-        }
-    }
-}
-
-impl fmt::Display for TransitionReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named_enum! {
+    /// Reason of a transition.
+    pub enum TransitionReason {
+        /// Too large a share of the calls failed.
+        ErrorRatio = "error_ratio",
+        /// Too many calls in a row were throttled, or failed.
+        Streak = "streak",
+        /// The server asked for a longer wait than `short_retry_after`.
+        RetryAfter = "retry_after",
+        /// The server banned the client.
+        Banned = "banned",
+        /// Very many calls failed for a long time.
+        ErrorRatioHeld = "error_ratio_held",
+        /// Enough calls succeeded and few failed.
+        SuccessWindowOk = "success_window_ok",
+        /// The Sleep has ended.
+        SleepOver = "sleep_over",
+        /// All probes succeeded.
+        ProbesOk = "probes_ok",
+        /// No probe failed, and enough were answered to show that the API responds.
+        ProbesAnswered = "probes_answered",
+        /// A probe failed.
+        ProbeFailed = "probe_failed",
+        /// A probe got no response in time.
+        ProbeTimedOut = "probe_timed_out",
+        /// A probe that was given up got a good response.
+        LateResponse = "late_response",
+        /// Too many recoveries in a row failed.
+        RecoveriesExhausted = "recoveries_exhausted",
+        /// `CacheOnly` lasted for its recovery period.
+        AutoRecover = "auto_recover",
+        /// An operator forced the state.
+        Forced = "forced",
+        /// An operator released the state.
+        Released = "released",
     }
 }

@@ -1,24 +1,25 @@
 //! The families of headers, and the set to read.
 
-/// Family of headers that a hint was read from.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum Dialect {
-    /// `RateLimit`, `RateLimit-Policy` and the older `RateLimit-Limit`, `-Remaining`, `-Reset`.
-    Ietf,
-    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, GitHub's `-Used` and `-Resource`, and Kong's
-    /// limits per second, minute, hour and day.
-    XRateLimit,
-    /// `X-RateLimit-Limit-Requests`, `-Tokens` and the like.
-    OpenAi,
-    /// `Anthropic-RateLimit-Requests-Limit`, `-Tokens-…`, `-Input-Tokens-…`, `-Output-Tokens-…`.
-    Anthropic,
-    /// `Remaining-Req`.
-    Upbit,
-    /// `X-MBX-USED-WEIGHT-1M`, `X-MBX-ORDER-COUNT-10S` and the like.
-    Binance,
-    /// `X-Shopify-Shop-Api-Call-Limit`.
-    Shopify,
+named_enum! {
+    /// Family of headers that a hint was read from.
+    #[non_exhaustive]
+    pub enum Dialect {
+        /// `RateLimit`, `RateLimit-Policy` and the older `RateLimit-Limit`, `-Remaining`, `-Reset`.
+        Ietf = "ietf",
+        /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, GitHub's `-Used` and `-Resource`, and Kong's
+        /// limits per second, minute, hour and day.
+        XRateLimit = "x-ratelimit",
+        /// `X-RateLimit-Limit-Requests`, `-Tokens` and the like.
+        OpenAi = "openai",
+        /// `Anthropic-RateLimit-Requests-Limit`, `-Tokens-…`, `-Input-Tokens-…`, `-Output-Tokens-…`.
+        Anthropic = "anthropic",
+        /// `Remaining-Req`.
+        Upbit = "upbit",
+        /// `X-MBX-USED-WEIGHT-1M`, `X-MBX-ORDER-COUNT-10S` and the like.
+        Binance = "binance",
+        /// `X-Shopify-Shop-Api-Call-Limit`.
+        Shopify = "shopify",
+    }
 }
 
 /// Set of dialects to read.

@@ -13,8 +13,8 @@ use tracing::Level;
 use super::InitError;
 use super::maintenance::repeat_every;
 use crate::clock::SystemClock;
-use crate::config::{Config, LogFormat, LogLevel, NdjsonTarget};
-use crate::log::{LineFormat, Log, LogSender, LogSettings, LogWriter, RollingFile};
+use crate::config::{Config, LogLevel, NdjsonTarget};
+use crate::log::{Log, LogSender, LogSettings, LogWriter, RollingFile};
 use crate::metrics::Metrics;
 use crate::ndjson;
 use crate::redact::Scrubber;
@@ -26,10 +26,7 @@ pub(super) fn log(config: &Config, scrubber: Scrubber, tasks: &Tasks) -> Result<
         return Ok(None);
     };
     let settings = LogSettings {
-        format: match config.log.format {
-            LogFormat::Logfmt => LineFormat::Logfmt,
-            LogFormat::Json => LineFormat::Json,
-        },
+        format: config.log.format,
         level,
         scrubber,
         ..LogSettings::new(Arc::new(SystemClock::new()))

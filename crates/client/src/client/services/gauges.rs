@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use outflow_core::{HealthState, OutcomeCounts, Rate};
+use outflow_core::{OutcomeCounts, Rate};
 
 use super::super::api_table::ApiTable;
 use crate::metrics::{GaugeSnapshot, GaugeSource};
@@ -32,9 +32,7 @@ fn snapshot(report: &UpstreamReport) -> GaugeSnapshot {
     let slowest = rates.min_by(|one, other| one.cmp_speed(*other));
     let states = healths().map(|health| health.snapshot.state);
     GaugeSnapshot {
-        state: states
-            .max_by_key(|state| severity(*state))
-            .unwrap_or(HealthState::Normal),
+        state: states.max().unwrap_or_default(),
         counts,
         error_ppm: counts.failure_ppm(),
         rate: slowest.map_or(0.0, Rate::as_per_second),
@@ -51,16 +49,5 @@ const fn add_counts(one: OutcomeCounts, other: OutcomeCounts) -> OutcomeCounts {
         server: one.server.saturating_add(other.server),
         network: one.network.saturating_add(other.network),
         other: one.other.saturating_add(other.other),
-    }
-}
-
-/// Ranks states by severity: of several, the worst is shown.
-const fn severity(state: HealthState) -> u8 {
-    match state {
-        HealthState::Normal => 0,
-        HealthState::Throttle => 1,
-        HealthState::HalfOpen => 2,
-        HealthState::Sleep => 3,
-        HealthState::CacheOnly => 4,
     }
 }

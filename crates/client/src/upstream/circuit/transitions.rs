@@ -91,7 +91,7 @@ impl AdmissionState {
 
     /// Revokes all permits of a circuit that were not sent.
     fn revoke_permits(&mut self, circuit: usize) {
-        let next = self.pool.in_flight.next_permit();
+        let next = self.pool.in_flight.next_permit;
         self.pool.circuits.revoke(circuit, next);
     }
 

@@ -16,14 +16,14 @@ pub(in crate::upstream) struct ResponseReader {
 impl ResponseReader {
     /// Returns the facts of an attempt, its headers included.
     pub(super) fn read_attempt(self, result: &AttemptResult<'_>) -> AttemptReport {
-        let attempt = result.attempt();
-        let read = result.headers().and_then(|headers| self.read_retry_after(headers));
+        let attempt = result.attempt;
+        let read = result.headers.and_then(|headers| self.read_retry_after(headers));
         let wait = read.and_then(|read| read.wait());
-        if wait.is_none() && result.ended() == AttemptEnd::Status(403) {
+        if wait.is_none() && result.attempt.ended() == AttemptEnd::Status(403) {
             return self.read_forbidden(result);
         }
         let attempt = wait.map_or(attempt, |wait| attempt.with_retry_after(wait));
-        if result.names_limit() || wait.is_some() {
+        if result.names_limit || wait.is_some() {
             return attempt.with_rate_limit_signs();
         }
         attempt
@@ -32,13 +32,13 @@ impl ResponseReader {
     /// Reads a 403 without `Retry-After`. It is a ban if its headers say that nothing is left: some
     /// providers throttle like this and name the wait only as the reset of their window.
     fn read_forbidden(self, result: &AttemptResult<'_>) -> AttemptReport {
-        let hints = result.headers().map(|headers| self.read_hints(headers));
+        let hints = result.headers.map(|headers| self.read_hints(headers));
         let empty = hints.as_ref().and_then(|hints| {
             let mut all = hints.iter();
             all.find(|hint| hint.remaining == Some(0))
         });
-        let attempt = result.attempt();
-        match (empty, result.names_limit()) {
+        let attempt = result.attempt;
+        match (empty, result.names_limit) {
             (None, false) => attempt,
             (None, true) => attempt.with_rate_limit_signs(),
             (Some(hint), _) => {

@@ -103,7 +103,7 @@ impl AdmissionState {
         }
         // The event of a throttle response counts that response.
         self.pool.emit_settled(sent, report, effect, now);
-        if let Some(headers) = result.headers() {
+        if let Some(headers) = result.headers {
             let marks = known.marks.as_deref();
             self.pool.read_hints(sent, headers, marks, effect, now);
         }

@@ -172,7 +172,7 @@ impl PermitPool {
     ) {
         let ReceiptPair { own, shared } = std::mem::take(&mut attempt.receipts);
         let group = attempt.group;
-        if result.is_unsent() {
+        if result.unsent {
             self.limits.unblock();
             self.settle_excess(group, attempt.excess, ArrivalCount::Never, now);
             self.own(group, now).refund(now, own);
@@ -180,7 +180,7 @@ impl PermitPool {
             return;
         }
         self.settle_excess(group, attempt.excess, ArrivalCount::Counts, now);
-        let (timeout, end) = (self.settings.timeout, result.ended());
+        let (timeout, end) = (self.settings.timeout, result.attempt.ended());
         let (timing, min_rtt) = self.in_flight.time_attempt(sent, end, timeout, now);
         self.own(group, now).settle(now, own, timing, min_rtt);
         self.limits.shared.settle(now, shared, timing, min_rtt);

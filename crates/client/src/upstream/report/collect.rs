@@ -3,12 +3,12 @@
 use outflow_core::{AlertChange, Nanos};
 use smol_str::SmolStr;
 
-use super::super::group::GroupState;
+use super::super::group::{GroupState, unused_limits};
 use super::super::group_slot;
 use super::super::limits::ScopeLimits;
 use super::super::permit_pool::PermitPool;
 use super::super::wait_queue::WaitQueues;
-use super::{EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota, UpstreamReport};
+use super::{EffectiveLimit, GroupReport, HealthReport, LimitScope, RemainingQuota, UpstreamReport};
 use crate::event::EventKind;
 use crate::rules::HealthScope;
 
@@ -34,7 +34,7 @@ impl ReportCollector<'_> {
             at: self.now,
             waiting,
             health,
-            limits: limit_reports(&mut self.pool.limits.shared, self.now, all_waiting),
+            limits: self.pool.limits.shared.reports(self.now, all_waiting),
             groups,
         }
     }
@@ -43,18 +43,16 @@ impl ReportCollector<'_> {
     /// and stays without meters.
     fn group_reports(&mut self) -> Vec<GroupReport> {
         let (now, wait) = (self.now, self.wait);
-        let (terms, moment) = (self.pool.settings.terms(), self.pool.clock.moment(now));
+        let (terms, moment) = (self.pool.settings.terms, self.pool.clock.moment(now));
         let PermitPool { limits, circuits, .. } = &mut *self.pool;
         let groups = (0_u32..).zip(&mut limits.groups);
         let current = groups.filter(|(number, group)| group.successor == *number);
         let report = |(number, group): (u32, &mut GroupState)| {
             let health = &circuits.get(circuits.index_for(number)).health;
             let waiting = wait.waiting_in(number);
-            let limits = if let Some(limits) = group.used_limits() {
-                limit_reports(limits, now, waiting)
-            } else {
-                let mut limits = group.unused_limits(terms, moment, health);
-                limit_reports(&mut limits, now, waiting)
+            let limits = match group.used_limits() {
+                Some(limits) => limits.reports(now, waiting),
+                None => unused_limits(&group.configured, terms, moment, health).reports(now, waiting),
             };
             GroupReport {
                 name: group.name.clone(),
@@ -69,7 +67,7 @@ impl ReportCollector<'_> {
 
     /// Returns true if a circuit belongs to a group that the rules dropped.
     fn is_retired(&self, circuit: usize) -> bool {
-        let per_group = self.pool.circuits.scope() == HealthScope::Group;
+        let per_group = self.pool.circuits.scope == HealthScope::Group;
         let group = self.pool.limits.groups.get(circuit);
         group.is_some_and(|group| per_group && group_slot(group.successor) != circuit)
     }
@@ -127,27 +125,12 @@ impl ReportCollector<'_> {
         let own = limits.groups.iter_mut().filter_map(GroupState::used_limits);
         let own: u64 = own.map(|limits| limits.memory(self.now)).sum();
         let bytes = own.saturating_add(limits.shared.memory(self.now));
-        let raised = bytes > self.pool.settings.thresholds.memory;
+        let raised = bytes > self.pool.settings.terms.thresholds.memory;
         if raised != alerted {
             self.pool.effects.emit(EventKind::Memory { raised, bytes });
         }
         raised
     }
-}
-
-fn limit_reports(limits: &mut ScopeLimits, now: Nanos, waiting: u64) -> Vec<LimitReport> {
-    let usage = limits.usage(now, waiting);
-    let drifts = limits.drifts(now);
-    let effective = limits.effective(now);
-    let all = effective.into_iter().zip(usage).zip(drifts);
-    all.zip(limits.histories())
-        .map(|(((limit, usage), drift), history)| LimitReport {
-            limit,
-            usage,
-            drift,
-            history,
-        })
-        .collect()
 }
 
 fn prune_scope(limits: &mut ScopeLimits, group: Option<SmolStr>, now: Nanos, waiting: u64) -> Vec<EventKind> {

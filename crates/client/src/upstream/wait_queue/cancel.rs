@@ -84,17 +84,8 @@ impl WaitQueues {
         None
     }
 
-    /// Returns the queued waiters under a circuit.
-    pub(super) fn queued_under(&self, circuit: usize) -> Vec<usize> {
-        self.find_under(circuit, |state| matches!(state, WaiterState::Queued { .. }))
-    }
-
-    /// Returns the waiters under a circuit that hold an attempt and have not resumed.
-    pub(super) fn dispatched_under(&self, circuit: usize) -> Vec<usize> {
-        self.find_under(circuit, |state| matches!(state, WaiterState::Dispatched { .. }))
-    }
-
-    fn find_under(&self, circuit: usize, is: impl Fn(&WaiterState) -> bool) -> Vec<usize> {
+    /// Returns the waiters of a circuit in some state.
+    pub(super) fn find_under(&self, circuit: usize, is: impl Fn(&WaiterState) -> bool) -> Vec<usize> {
         let found = self
             .waiters
             .iter()

@@ -196,7 +196,8 @@ impl AdmissionState {
     /// Takes back all dispatched waiters of a circuit that have not resumed: the conditions of their
     /// dispatch changed. Their pending polls find them queued again.
     pub(in crate::upstream) fn recall(&mut self, circuit: usize, now: Nanos) {
-        for key in self.wait.dispatched_under(circuit) {
+        let is_dispatched = |state: &WaiterState| matches!(state, WaiterState::Dispatched { .. });
+        for key in self.wait.find_under(circuit, is_dispatched) {
             self.undo_dispatch(key, None, now);
         }
     }

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::{Nanos, Rate};
+use outflow_core::Nanos;
 
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
@@ -72,11 +72,11 @@ impl AdmissionState {
     ) -> AcquireResult {
         request.group = self.pool.limits.resolve(request.group);
         if let Some(reason) = self.refusal_of_all() {
-            return self.refuse(request.group, reason, None, Duration::ZERO);
+            return self.refuse(request.group, reason, None);
         }
-        if let Some(limit) = self.find_too_small(request) {
+        if let Some(limit) = self.pool.limits.find_too_small(request.group, request.cost) {
             let reason = RefusalReason::Never { limit };
-            return self.refuse(request.group, reason, None, Duration::ZERO);
+            return self.refuse(request.group, reason, None);
         }
         // A state that ends takes its dispatched waiters back, and they come first.
         let circuit = self.pool.circuits.index_for(request.group);
@@ -95,11 +95,6 @@ impl AdmissionState {
         }
     }
 
-    fn find_too_small(&self, request: AcquireRequest) -> Option<Rate> {
-        let limits = &self.pool.limits;
-        limits.find_too_small(request.group, request.cost)
-    }
-
     /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
     /// reason to refuse it.
     fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
@@ -108,7 +103,7 @@ impl AdmissionState {
         if let Some(state) = estimator.find_fast_failure(request.group) {
             let wait = estimate.eta.map(|at| at.since(now));
             let reason = RefusalReason::Blocked { state };
-            return self.refuse(request.group, reason, wait, Duration::ZERO);
+            return self.refuse(request.group, reason, wait);
         }
         let key = self.wait.join(request, now, waker.clone());
         self.dispatch(now);
@@ -160,7 +155,7 @@ impl AdmissionState {
         };
         self.forget(key, now);
         let wait = estimate.eta.map(|at| at.since(now));
-        self.refuse(request.group, reason, wait, Duration::ZERO)
+        self.refuse(request.group, reason, wait)
     }
 
     /// Removes a waiter whose future was dropped.
@@ -207,7 +202,8 @@ impl AdmissionState {
         retry_after: Option<Duration>,
         now: Nanos,
     ) {
-        for key in self.wait.queued_under(circuit) {
+        let is_queued = |state: &WaiterState| matches!(state, WaiterState::Queued { .. });
+        for key in self.wait.find_under(circuit, is_queued) {
             self.refuse_waiter(key, reason.clone(), retry_after, now);
         }
     }
@@ -237,14 +233,8 @@ impl AdmissionState {
         }
     }
 
-    fn refuse(
-        &mut self,
-        group: u32,
-        reason: RefusalReason,
-        retry_after: Option<Duration>,
-        waited: Duration,
-    ) -> AcquireResult {
-        AcquireResult::Refused(self.count_refusal(group, reason, retry_after, waited))
+    fn refuse(&mut self, group: u32, reason: RefusalReason, retry_after: Option<Duration>) -> AcquireResult {
+        AcquireResult::Refused(self.count_refusal(group, reason, retry_after, Duration::ZERO))
     }
 
     fn count_refusal(

@@ -16,13 +16,6 @@ pub(super) struct WaitQueue {
     cost: u64,
 }
 
-/// Neighbours of a waiter that joins, and its waker.
-struct QueueLink {
-    waker: Waker,
-    before: u32,
-    after: u32,
-}
-
 impl Default for WaitQueue {
     fn default() -> Self {
         Self {
@@ -57,13 +50,7 @@ impl WaitQueue {
 
     /// Appends a waiter.
     pub(super) fn push_back(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker) {
-        let last = self.last;
-        let link = QueueLink {
-            waker,
-            before: last,
-            after: NO_KEY,
-        };
-        self.insert(waiters, key, link);
+        self.insert(waiters, key, waker, (self.last, NO_KEY));
     }
 
     /// Inserts a waiter by its number: before all that came after it. Others may have returned before
@@ -74,28 +61,23 @@ impl WaitQueue {
         while let Some(next) = next_before(waiters, after, number) {
             (before, after) = (after, next);
         }
-        let link = QueueLink { waker, before, after };
-        self.insert(waiters, key, link);
+        self.insert(waiters, key, waker, (before, after));
     }
 
-    fn insert(&mut self, waiters: &mut Slab<Waiter>, key: usize, link: QueueLink) {
+    fn insert(&mut self, waiters: &mut Slab<Waiter>, key: usize, waker: Waker, (before, after): (u32, u32)) {
         let me = short_key(key);
-        match neighbours(waiters, link.before) {
-            Some((_, after)) => *after = me,
+        match neighbours(waiters, before) {
+            Some((_, next)) => *next = me,
             None => self.first = me,
         }
-        match neighbours(waiters, link.after) {
-            Some((before, _)) => *before = me,
+        match neighbours(waiters, after) {
+            Some((previous, _)) => *previous = me,
             None => self.last = me,
         }
         if let Some(waiter) = waiters.get_mut(key) {
             self.length += 1;
             self.cost = self.cost.saturating_add(waiter.cost.units());
-            waiter.state = WaiterState::Queued {
-                waker: link.waker,
-                before: link.before,
-                after: link.after,
-            };
+            waiter.state = WaiterState::Queued { waker, before, after };
         }
     }
 
