@@ -102,7 +102,7 @@ async fn leases_expire_at_their_instant_without_a_request() {
 async fn a_permit_that_cannot_be_leased_is_refunded() {
     let mut rules = Rules::with_limit("1000000/s".parse().expect("valid"));
     let settings = HealthSettings {
-        concurrency: 100_000,
+        concurrency: Some(100_000),
         ..HealthSettings::default()
     };
     rules.health = HealthConfig::new(settings).expect("valid");

@@ -321,7 +321,7 @@ fn submission(jobs: Vec<JobSpec>) -> Result<JobSubmission, Box<dyn Error>> {
 /// Returns the rules with a higher concurrency than the default.
 fn with_high_concurrency(rules: Rules) -> Result<Rules, Box<dyn Error>> {
     let settings = HealthSettings {
-        concurrency: 2_000,
+        concurrency: Some(2_000),
         ..HealthSettings::default()
     };
     Ok(Rules {

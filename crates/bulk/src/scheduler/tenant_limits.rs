@@ -96,7 +96,7 @@ impl TenantLimiters {
 
 fn rules(rate: Rate) -> Rules {
     let health = HealthSettings {
-        concurrency: UNBOUNDED,
+        concurrency: Some(UNBOUNDED),
         ..HealthSettings::default()
     };
     Rules {

@@ -119,7 +119,7 @@ fn with_high_concurrency(rules: Rules) -> Rules {
 /// Sets the number of attempts in flight.
 pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     let settings = HealthSettings {
-        concurrency,
+        concurrency: Some(concurrency),
         ..HealthSettings::default()
     };
     Rules {

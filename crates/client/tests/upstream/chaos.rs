@@ -137,7 +137,7 @@ impl ChaosRun {
             groups: groups
                 .map(|(n, own)| Group::new(&n.to_string(), vec![limit(*own)]))
                 .collect(),
-            health: health(|settings| settings.concurrency = shape.concurrency),
+            health: health(|settings| settings.concurrency = Some(shape.concurrency)),
             health_scope: shape.scope,
             when_asleep: shape.asleep,
             adaptive: AdaptiveMode::Guard,

@@ -100,7 +100,7 @@ fn tight_accounting_counts_from_the_latest_possible_arrival() {
 #[test]
 fn a_body_holds_its_concurrency_slot_until_it_ends() {
     let bed = TestBed::new(Rules {
-        health: health(|settings| settings.concurrency = 1),
+        health: health(|settings| settings.concurrency = Some(1)),
         ..rules(Vec::new())
     });
     for way in 0..3 {
@@ -207,7 +207,7 @@ fn timers_do_not_multiply() {
             Group::new("slow", vec![by_sending("1/10s")]),
             Group::new("full", Vec::new()),
         ],
-        health: health(|settings| settings.concurrency = 1),
+        health: health(|settings| settings.concurrency = Some(1)),
         health_scope: HealthScope::Group,
         max_wait: secs(1_000),
         ..rules(Vec::new())

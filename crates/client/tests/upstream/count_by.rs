@@ -130,8 +130,8 @@ fn a_cost_above_a_lowered_limit_is_still_one_call() {
     let bed = TestBed::new(Rules {
         adaptive: AdaptiveMode::Guard,
         health: health(|settings| {
-            settings.concurrency = 1_000;
-            settings.n_throttle = 1_000;
+            settings.concurrency = Some(1_000);
+            settings.n_throttle = Some(1_000);
         }),
         ..rules(calls_and_tokens("1000/s", "100/s", by_arrival))
     });

@@ -68,7 +68,7 @@ fn every_step_of_a_call_is_reported_in_order() {
 #[test]
 fn a_refusal_is_reported_with_its_cause_and_waiting_time() {
     let bed = TestBed::new(Rules {
-        health: crate::support::health(|settings| settings.concurrency = 1),
+        health: crate::support::health(|settings| settings.concurrency = Some(1)),
         ..rules(Vec::new())
     });
     let _held = bed.caller(bed.options()).admitted();

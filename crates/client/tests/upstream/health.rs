@@ -200,7 +200,7 @@ fn probes_keep_their_rate_without_other_limits() {
 /// Allows one probe a second, counted from sending: a late resume gets a new timestamp.
 fn one_probe_a_second() -> TestBed {
     half_open(Rules {
-        health: health(|settings| settings.probe_rate = parsed("1/s")),
+        health: health(|settings| settings.probe_rate = Some(parsed("1/s"))),
         ..rules(vec![by_sending("100/s")])
     })
 }

@@ -451,7 +451,7 @@ fn a_state_stays_while_its_settings_change() {
     let bed = TestBed::new(rules(Vec::new()));
     bed.upstream.force_health(None, HealthOverride::Sleep);
     let one = Rules {
-        health: health(|settings| settings.concurrency = 1),
+        health: health(|settings| settings.concurrency = Some(1)),
         ..rules(Vec::new())
     };
     bed.upstream.reconfigure(&one).expect("they fit");
@@ -460,7 +460,7 @@ fn a_state_stays_while_its_settings_change() {
     let held = bed.caller(bed.options()).admitted();
     let waits = bed.waiting(bed.options());
     let two = Rules {
-        health: health(|settings| settings.concurrency = 2),
+        health: health(|settings| settings.concurrency = Some(2)),
         ..rules(Vec::new())
     };
     bed.upstream.reconfigure(&two).expect("they fit");

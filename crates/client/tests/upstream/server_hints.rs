@@ -176,8 +176,8 @@ fn adaptive(mode: AdaptiveMode) -> TestBed {
     let bed = TestBed::new(Rules {
         adaptive: mode,
         health: health(|settings| {
-            settings.concurrency = 1_000;
-            settings.n_throttle = 1_000;
+            settings.concurrency = Some(1_000);
+            settings.n_throttle = Some(1_000);
         }),
         ..rules(vec![by_arrival("50/s")])
     });

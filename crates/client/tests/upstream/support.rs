@@ -161,7 +161,7 @@ impl TestBed {
 pub(crate) fn rules(limits: Vec<Limit>) -> Rules {
     Rules {
         limits,
-        health: health(|settings| settings.concurrency = 1_000_000),
+        health: health(|settings| settings.concurrency = Some(1_000_000)),
         adaptive: outflow::core::AdaptiveMode::Off,
         ..Rules::unlimited()
     }

@@ -65,7 +65,7 @@ fn a_deadline_before_the_computed_start_is_refused_at_once() {
 #[test]
 fn a_wait_of_unknown_length_is_refused_at_its_deadline() {
     let rules = Rules {
-        health: crate::support::health(|settings| settings.concurrency = 1),
+        health: crate::support::health(|settings| settings.concurrency = Some(1)),
         ..rules(Vec::new())
     };
     let bed = TestBed::new(rules);

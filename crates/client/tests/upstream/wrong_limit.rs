@@ -76,7 +76,7 @@ fn client(mock: &MockApi, believed: u64) -> Outflow {
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     api.rules = Rules::with_limit(Rate::per_second(believed).expect("valid"));
     api.rules.health = HealthConfig::new(HealthSettings {
-        concurrency: 100,
+        concurrency: Some(100),
         ..HealthSettings::ADAPTIVE
     })
     .expect("valid");

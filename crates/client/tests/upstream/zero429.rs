@@ -40,7 +40,7 @@ fn client(mock: &MockApi, limits: Vec<Limit>) -> Outflow {
     let server = Arc::new(mock.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     let health = HealthSettings {
-        concurrency: 1_000,
+        concurrency: Some(1_000),
         ..HealthSettings::ADAPTIVE
     };
     api.rules = Rules {

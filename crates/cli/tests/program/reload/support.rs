@@ -112,7 +112,7 @@ pub(crate) fn command(file: &ConfigFile) -> Command {
 pub(crate) fn caller(base_url: &str) -> Outflow {
     let mut api = Api::new(NAME, base_url.parse().expect("a URL"));
     let settings = HealthSettings {
-        concurrency: 10_000,
+        concurrency: Some(10_000),
         ..HealthSettings::ADAPTIVE
     };
     api.rules = Rules {

@@ -84,16 +84,16 @@ fn the_legacy_variables_still_configure_the_tmdb_preset() {
     assert_eq!(films.rules.limits[0].capacity(), 20);
     let settings = films.rules.health.settings();
     let expected = HealthSettings {
-        concurrency: 3,
+        concurrency: Some(3),
         p_throttle: Share::percent(25),
         p_recover: Share::percent(5),
-        n_throttle: 4,
-        n_cacheonly: 6,
+        n_throttle: Some(4),
+        n_cacheonly: Some(6),
         sleep_min: seconds(3),
         sleep_max: Duration::from_millis(200_500),
         probe_success: 7,
         cooldown_factor: outflow::core::RateFactor::percent(300),
-        ..HealthSettings::ADAPTIVE
+        ..HealthSettings::CAUTIOUS
     };
     assert_eq!(*settings, expected);
     let other = config.api("stock").expect("there");
@@ -126,7 +126,7 @@ fn an_operating_variable_sets_the_only_api_and_the_newer_name_wins() {
     ];
     let config = read("[apis.films]\npreset = \"tmdb\"", &variables).expect("valid");
     assert_eq!(rates(&config.apis[0].rules.limits), ["20/s", "50/s"]);
-    assert_eq!(config.apis[0].rules.health.settings().concurrency, 6);
+    assert_eq!(config.apis[0].rules.health.settings().concurrency, Some(6));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outflow::config::{CacheSection, LogFormat, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 use outflow::core::{
     Accounting, AdaptiveMode, AttemptReport, Cost, CountBy, Dialect, HealthSettings, Limit, LimitKind, OutcomeClass,
-    Pacing, Rate, Share, StreakRule,
+    Pacing, Rate, Share,
 };
 use outflow::{
     AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules, Timeouts, TlsTrust,
@@ -199,7 +199,7 @@ fn the_parser_reads_every_other_key_of_an_api() {
         (api.retry.count, api.rules.mode, api.rules.queue),
         (1, WaitMode::Reject, 7)
     );
-    assert_eq!(api.rules.health.settings().concurrency, 9);
+    assert_eq!(api.rules.health.settings().concurrency, Some(9));
     assert_eq!(api.rules.adaptive, AdaptiveMode::Learn);
     assert!(api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf));
     assert_eq!(
@@ -252,7 +252,15 @@ fn the_parser_reads_every_health_setting() {
         min_samples = 10
         p_throttle = 0.4
         n_throttle = 4
-        streak = "throttled"
+        min_failures = 9
+        n_failures = 5
+        throttle_exit = "half_open"
+        cooldown = "doubling"
+        sleep_share = "7%"
+        probe_start = 2
+        probe_patience = "latency"
+        probe_from = "sending"
+        ramp_after = "always"
         escalation = "throttle"
         p_recover = "5%"
         s_recover = 6
@@ -291,13 +299,21 @@ fn the_parser_reads_every_health_setting() {
         window_length: 200,
         min_samples: 10,
         p_throttle: Share::percent(40),
-        n_throttle: 4,
-        streak: StreakRule::Throttled,
+        n_throttle: Some(4),
+        min_failures: 9,
+        n_failures: Some(5),
+        throttle_exit: outflow::core::ThrottleExit::HalfOpen,
+        cooldown: outflow::core::CooldownRule::Doubling,
+        sleep_share: Share::percent(7),
+        probe_start: 2,
+        probe_patience: outflow::core::ProbePatience::Latency,
+        probe_from: outflow::core::ProbeInstant::Sending,
+        ramp_after: outflow::core::RampRule::Always,
         escalation: outflow::core::Escalation::Throttle,
         p_recover: Share::percent(5),
         s_recover: 6,
-        n_cacheonly: 7,
-        p_sleep: Share::percent(70),
+        n_cacheonly: Some(7),
+        p_sleep: Some(Share::percent(70)),
         p_sleep_held: seconds(120),
         confirm_after: Duration::ZERO,
         short_retry_after: seconds(3),
@@ -308,11 +324,11 @@ fn the_parser_reads_every_health_setting() {
         cooldown_factor: outflow::core::RateFactor::percent(150),
         throttle_share: Share::percent(25),
         throttle_floor: rate("2/s"),
-        concurrency: 8,
+        concurrency: Some(8),
         probe_success: 2,
         neutral_per_success: 3,
         probe_concurrency: 2,
-        probe_rate: rate("1/s"),
+        probe_rate: Some(rate("1/s")),
         probe_timeout: seconds(20),
         ramp_factor: outflow::core::RateFactor::percent(120),
         ramp_every: seconds(60),
@@ -323,6 +339,9 @@ fn the_parser_reads_every_health_setting() {
     assert_eq!(*rules.health.settings(), expected);
     let breaker = stock("health = { profile = \"breaker\" }").rules;
     assert_eq!(*breaker.health.settings(), HealthSettings::BREAKER);
+    let cautious = stock("health = { profile = \"cautious\" }").rules;
+    assert_eq!(*cautious.health.settings(), HealthSettings::CAUTIOUS);
+    assert_eq!(cautious.when_asleep, WhenAsleep::Refuse);
 }
 
 #[test]

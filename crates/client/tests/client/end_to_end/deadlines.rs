@@ -89,7 +89,7 @@ async fn a_deadline_that_cannot_be_met_is_refused_at_once() {
 async fn the_longest_wait_ends_to_the_millisecond() {
     let bed = test_bed(Script::new().rule(ScriptMatch::path("/slow"), Fault::Hang));
     let client = bed.client(|api| {
-        api.rules.health = super::support::health(|health| health.concurrency = 1);
+        api.rules.health = super::support::health(|health| health.concurrency = Some(1));
         api.timeouts.attempt = 60 * SECOND;
         api.timeouts.read = 60 * SECOND;
         api.rules.max_wait = 7 * SECOND;

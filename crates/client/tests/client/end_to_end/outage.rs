@@ -79,7 +79,7 @@ fn ten_minutes(act: impl Into<ScriptedFault>) -> OutagePlan {
 
 /// Allows ample concurrency, so that only the retry rules protect the server.
 fn wide_concurrency(api: &mut Api) {
-    api.rules.health = health(|settings| settings.concurrency = 100);
+    api.rules.health = health(|settings| settings.concurrency = Some(100));
 }
 
 // 200 calls a second for 600 s may cost 1.2 × 120,000 + 10 × 600 = 150,000 attempts. They must
@@ -115,7 +115,7 @@ async fn a_circuit_breaker_spares_the_server_and_recovers_within_thirty_seconds(
     let story = run_outage(ten_minutes(MockResponse::status(503)), None, |api| {
         api.rules = Rules::with_limit("500/s".parse().expect("valid"));
         api.rules.health = breaker(|settings| {
-            settings.concurrency = 100;
+            settings.concurrency = Some(100);
             settings.sleep_min = 20 * SECOND;
             settings.sleep_max = 20 * SECOND;
         });

@@ -21,7 +21,7 @@ fn one_at_a_time(api: &mut Api) {
     api.timeouts.attempt = 60 * SECOND;
     api.timeouts.read = 60 * SECOND;
     let settings = HealthSettings {
-        concurrency: 1,
+        concurrency: Some(1),
         ..HealthSettings::ADAPTIVE
     };
     api.rules.health = HealthConfig::new(settings).expect("valid");

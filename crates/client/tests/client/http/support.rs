@@ -79,7 +79,7 @@ pub(crate) fn one_at_a_time() -> HealthConfig {
 /// Returns the default health with this concurrency.
 pub(crate) fn together(concurrency: u32) -> HealthConfig {
     let settings = HealthSettings {
-        concurrency,
+        concurrency: Some(concurrency),
         ..HealthSettings::default()
     };
     HealthConfig::new(settings).expect("valid")

@@ -103,7 +103,7 @@ async fn the_page_shows_the_current_error_window() {
 async fn the_page_shows_waiting_calls_and_calls_in_flight() {
     let client = adapted_client(|rules| {
         let settings = HealthSettings {
-            concurrency: 2,
+            concurrency: Some(2),
             ..HealthSettings::ADAPTIVE
         };
         rules.health = HealthConfig::new(settings).expect("valid");
@@ -133,7 +133,7 @@ async fn the_sum_of_concurrency_limits_does_not_overflow() {
         rules.health_scope = HealthScope::Group;
         rules.groups = ["orders", "quotes"].map(|name| Group::new(name, Vec::new())).into();
         let settings = HealthSettings {
-            concurrency: u32::MAX,
+            concurrency: Some(u32::MAX),
             ..HealthSettings::ADAPTIVE
         };
         rules.health = HealthConfig::new(settings).expect("valid");

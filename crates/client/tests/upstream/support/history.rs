@@ -94,7 +94,7 @@ impl ApiShape {
             groups: groups
                 .map(|(n, own)| Group::new(&n.to_string(), own.iter().map(limit).collect()))
                 .collect(),
-            health: super::health(|settings| settings.concurrency = self.concurrency),
+            health: super::health(|settings| settings.concurrency = Some(self.concurrency)),
             timeout: TIMEOUT,
             ..rules(self.shared.iter().map(limit).collect())
         }
