@@ -104,7 +104,7 @@ impl StoreState {
     pub(crate) fn tenant_id(&mut self, name: &Name) -> u32 {
         self.tenants.find(name).unwrap_or_else(|| {
             let id = self.ids.next_id();
-            let rule = self.tenants.default_rule.clone();
+            let rule = self.tenants.default_rule;
             self.tenants.insert(id, TenantState::new(name.clone(), rule));
             self.log.record(WriteOp::Tenant(id, name.clone()));
             id

@@ -42,7 +42,7 @@ pub(crate) fn inherit(state: &mut StoreState, old: &mut StoreState, undo: Vec<Cl
     if old.phase == StorePhase::Closed {
         state.phase = StorePhase::Closed;
     }
-    set_default_rule(state, old.tenants.default_rule.clone());
+    set_default_rule(state, old.tenants.default_rule);
     state.claims.continue_after(&old.claims);
     for (name, session) in &old.claims.sessions {
         state.claims.renew_session(name, session.until);

@@ -22,7 +22,7 @@ pub(crate) fn set_default_rule(state: &mut StoreState, rule: TenantRule) {
     let others = tenants.filter(|(_, tenant)| !tenant.has_own_rule);
     let others: Vec<u32> = others.map(|(id, _)| id).collect();
     for id in others {
-        apply_rule(state, id, rule.clone());
+        apply_rule(state, id, rule);
     }
     state.tenants.default_rule = rule;
 }
@@ -33,7 +33,7 @@ pub(crate) fn set_rule(state: &mut StoreState, name: &Name, rule: TenantRule) {
     if let Some(tenant) = state.tenants.get_mut(id) {
         tenant.has_own_rule = true;
     }
-    apply_rule(state, id, rule.clone());
+    apply_rule(state, id, rule);
     let op = WriteOp::Rule(id, Some(Box::new(rule)));
     state.log.record_synced(op);
 }
@@ -44,7 +44,7 @@ pub(crate) fn remove_rule(state: &mut StoreState, name: &Name) {
     let tenant = id.and_then(|id| Some((id, state.tenants.get_mut(id)?)));
     if let Some((id, tenant)) = tenant.filter(|(_, tenant)| tenant.has_own_rule) {
         tenant.has_own_rule = false;
-        let rule = state.tenants.default_rule.clone();
+        let rule = state.tenants.default_rule;
         apply_rule(state, id, rule);
         state.log.record_synced(WriteOp::Rule(id, None));
     }

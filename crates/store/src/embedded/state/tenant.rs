@@ -59,7 +59,7 @@ impl TenantState {
     pub(crate) fn report(&self) -> TenantReport {
         TenantReport {
             name: self.name.clone(),
-            rule: self.rule.clone(),
+            rule: self.rule,
             ruled: self.has_own_rule,
             paused: self.paused,
             counts: self.counts,
