@@ -33,7 +33,7 @@ use crate::worker::pool::WorkerPool;
 
 /// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {
-    context: Arc<EngineContext<S>>,
+    pub(crate) context: Arc<EngineContext<S>>,
     /// Tasks that start and run jobs.
     workers: Tasks,
     /// Tasks that store results and maintain the store; they end after the workers.
@@ -188,10 +188,6 @@ impl<S: JobStore> Engine<S> {
     /// Returns the store.
     pub fn store(&self) -> &Arc<S> {
         &self.context.store
-    }
-
-    pub(crate) fn context(&self) -> &Arc<EngineContext<S>> {
-        &self.context
     }
 
     /// Returns the current settings.

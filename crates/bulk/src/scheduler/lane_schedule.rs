@@ -103,7 +103,7 @@ impl<S: JobStore> LaneSchedule<S> {
                     unless_cancelled(&cancel, sleep(wait)).await;
                 }
                 Ok(NextStep::WaitFor(MissingPermit::Permit { cost, refusal })) => {
-                    let kept = queue.take().filter(|wait: &PermitWait| wait.is_for(cost));
+                    let kept = queue.take().filter(|wait: &PermitWait| wait.cost == cost);
                     let join = |upstream| PermitWait::new(upstream, cost);
                     let joined = kept.or_else(|| executor.upstream.as_ref().map(join));
                     let waited = self.wait_for_permit(joined, &refusal);

@@ -250,12 +250,12 @@ impl StoreControl for EmbeddedStore {
         let old = LetterFilter::Before(dead_before);
         let letters = self.each_page(&old, dead_letters::purge_letters, 1).await?;
         let sweep = self.update(|state, moment| Ok(collect_garbage::begin_sweep(state, moment)));
-        let swept = sweep.await?;
+        let swept = std::mem::take(&mut *sweep.await?.lock());
         let mut state = self.shared.enter()?;
-        for action in swept.take_actions() {
+        for action in swept.actions {
             state.actions.remove(action);
         }
-        Ok(letters + swept.removed())
+        Ok(letters + swept.removed)
     }
 
     async fn audit(&self) -> StoreResult<u64> {

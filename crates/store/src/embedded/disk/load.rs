@@ -43,7 +43,7 @@ pub(crate) fn inherit(state: &mut StoreState, old: &mut StoreState, undo: Vec<Cl
         state.phase = StorePhase::Closed;
     }
     set_default_rule(state, old.default_rule);
-    state.claims.continue_after(&old.claims);
+    state.claims.made = old.claims.made;
     for (name, session) in &old.claims.sessions {
         state.claims.renew_session(name, session.until);
     }
