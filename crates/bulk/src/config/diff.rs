@@ -52,7 +52,10 @@ fn table_keys(old: &EngineSettings, new: &EngineSettings) -> Vec<String> {
     ])
 }
 
-fn tenant_keys(old: &BTreeMap<Name, TenantRule>, new: &BTreeMap<Name, TenantRule>) -> impl Iterator<Item = String> {
+/// Rules of single tenants.
+type RuleMap = BTreeMap<Name, TenantRule>;
+
+fn tenant_keys<'a>(old: &'a RuleMap, new: &'a RuleMap) -> impl Iterator<Item = String> + 'a {
     let gone = old.keys().filter(|name| !new.contains_key(*name));
     let differ = new.iter().filter(|(name, rule)| old.get(*name) != Some(*rule));
     let names = gone.chain(differ.map(|(name, _)| name));
