@@ -36,7 +36,7 @@ pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
     let (counts, active) = (store.job_counts().await?, store.active_tenants().await?);
     let (all, busy) = engine.worker_usage();
     Ok(Json(json!({
-        "jobs": views::JobCountsView::from_counts(&counts),
+        "jobs": views::job_counts(&counts),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),

@@ -98,7 +98,7 @@ impl RunCommand {
 
     async fn work(&self, config: &ProgramConfig, input: &JobInput, terminal: Terminal) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.client.clone())?;
-        let settings = run_settings(EngineSettings::from_section(&config.bulk)?);
+        let settings = run_settings(EngineSettings::from_section(&config.bulk));
         let file = ValidatedFile::new(input, &client, &settings);
         file.accept(self)?;
         let now = SystemClock::new().wall();
