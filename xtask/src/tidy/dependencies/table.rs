@@ -25,7 +25,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-store",
         own: "outflow-core",
-        foreign: "bytes futures-util redis rusqlite rustls smol_str tokio xxhash-rust",
+        foreign: "bytes futures-util parking_lot redis rusqlite rustls smol_str tokio xxhash-rust",
         tests: "outflow-testkit proptest tempfile",
     },
     CrateRow {
@@ -38,7 +38,7 @@ pub(super) const CRATES: &[CrateRow] = &[
         name: "outflow",
         own: "outflow-core outflow-store outflow-config",
         foreign: "arc-swap blake3 bytes fastrand foldhash h2 http http-body http-body-util \
-                  http-cache-semantics hyper hyper-rustls hyper-util percent-encoding \
+                  http-cache-semantics hyper hyper-rustls hyper-util parking_lot percent-encoding \
                   pin-project-lite prometheus-client quick_cache rustix rustls \
                   rustls-platform-verifier secrecy serde serde_json slab smol_str tokio \
                   tokio-util tower-layer tower-service tracing tracing-subscriber",
@@ -47,7 +47,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-bulk",
         own: "outflow-core outflow-store outflow-config outflow",
-        foreign: "arc-swap aws-lc-rs base64 bytes fastrand http secrecy serde serde_json smol_str \
+        foreign: "arc-swap aws-lc-rs base64 bytes fastrand http parking_lot secrecy serde serde_json smol_str \
                   tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
@@ -60,14 +60,14 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-sidecar",
         own: "outflow-core outflow-config outflow outflow-listener",
-        foreign: "arc-swap bytes getrandom http http-body http-body-util hyper hyper-util \
+        foreign: "arc-swap bytes getrandom http http-body http-body-util hyper hyper-util parking_lot \
                   secrecy serde_json smol_str subtle tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
     CrateRow {
         name: "outflow-admin",
         own: "outflow-core outflow-store outflow-config outflow outflow-bulk outflow-listener",
-        foreign: "axum bytes getrandom http http-body http-body-util hyper hyper-util secrecy \
+        foreign: "axum bytes getrandom http http-body http-body-util hyper hyper-util parking_lot secrecy \
                   serde serde_json smol_str subtle tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
@@ -80,7 +80,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-mock",
         own: "outflow-core",
-        foreign: "bytes fastrand http http-body http-body-util hyper hyper-util rcgen rustls serde \
+        foreign: "bytes fastrand http http-body http-body-util hyper hyper-util parking_lot rcgen rustls serde \
                   serde_json tokio tokio-rustls",
         tests: "proptest",
     },
@@ -89,7 +89,7 @@ pub(super) const CRATES: &[CrateRow] = &[
         own: "outflow-core outflow-store outflow-config outflow outflow-bulk outflow-listener \
               outflow-sidecar outflow-admin outflow-simulate outflow-mock",
         foreign: "anyhow arc-swap blake3 bytes clap clap_complete clap_mangen csv http \
-                  http-body-util hyper hyper-util indicatif notify percent-encoding serde \
+                  http-body-util hyper hyper-util indicatif notify parking_lot percent-encoding serde \
                   serde_json tokio",
         tests: "outflow-testkit proptest secrecy tempfile",
     },
@@ -97,7 +97,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-testkit",
         own: "outflow-core outflow outflow-mock",
-        foreign: "fastrand proptest rcgen rustix serde_json tempfile tokio",
+        foreign: "fastrand parking_lot proptest rcgen rustix serde_json tempfile tokio",
         tests: "",
     },
     CrateRow {
