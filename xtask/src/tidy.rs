@@ -46,13 +46,13 @@ pub(crate) fn run() -> Result<()> {
 fn check_repository() -> Result<Vec<TidyFinding>> {
     let tree = SourceTree::load()?;
     let mut findings = dependencies::check(&dependencies::load()?);
-    for rule in RULES {
-        findings.extend(rule(&tree));
-    }
+    findings.extend(RULES.iter().flat_map(|rule| rule(&tree)));
     Ok(findings)
 }
 
-const RULES: [fn(&SourceTree) -> Vec<TidyFinding>; 13] = [
+type TidyRule = fn(&SourceTree) -> Vec<TidyFinding>;
+
+const RULES: [TidyRule; 13] = [
     core_purity::check,
     spec_map::check,
     dependency_reasons::check,
@@ -112,6 +112,13 @@ impl fmt::Display for TidyFinding {
         let prefix = if self.is_error { "" } else { "note: " };
         write!(f, ": {prefix}{}", self.message)
     }
+}
+
+/// Shows the findings of a rule in a small tree.
+#[cfg(test)]
+fn findings<const N: usize>(rule: TidyRule, files: [(&str, &str); N]) -> Vec<String> {
+    let findings = rule(&SourceTree::from_files(files));
+    findings.iter().map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

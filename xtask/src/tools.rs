@@ -23,27 +23,55 @@ pub(crate) use test_tools::{CLIENT_TOOLS, SERVER_TOOLS};
 #[derive(Clone, Copy)]
 pub(crate) struct ToolRequirement {
     /// Name in messages.
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// Command lines of which one succeeds if the tool is installed.
-    pub(crate) probes: &'static [&'static str],
+    probes: StaticLines,
     /// Source of the tool.
-    pub(crate) install: InstallMethod,
+    install: InstallMethod,
     /// Tool that the installation itself needs.
-    pub(crate) installer: Option<&'static ToolRequirement>,
+    installer: Option<&'static ToolRequirement>,
     /// Loss without the tool.
-    pub(crate) reason: &'static str,
+    reason: &'static str,
 }
+
+type StaticLines = &'static [&'static str];
 
 /// Source of an installation.
 #[derive(Clone, Copy)]
-pub(crate) enum InstallMethod {
+enum InstallMethod {
     /// A package of Debian or Ubuntu.
     AptPackage(&'static str),
     /// Command lines in order, each of which must succeed.
-    Commands(&'static [&'static str]),
+    Commands(StaticLines),
 }
 
 impl ToolRequirement {
+    /// Declares a tool in a package of Debian or Ubuntu.
+    const fn apt(name: &'static str, probes: StaticLines, package: &'static str, reason: &'static str) -> Self {
+        Self {
+            install: InstallMethod::AptPackage(package),
+            ..Self::commands(name, probes, &[], reason)
+        }
+    }
+
+    /// Declares a tool that command lines install.
+    const fn commands(name: &'static str, probes: StaticLines, lines: StaticLines, reason: &'static str) -> Self {
+        Self {
+            name,
+            probes,
+            install: InstallMethod::Commands(lines),
+            installer: None,
+            reason,
+        }
+    }
+
+    const fn installed_by(self, installer: &'static ToolRequirement) -> Self {
+        Self {
+            installer: Some(installer),
+            ..self
+        }
+    }
+
     /// Installs the tool if it is missing. Returns false if it stays missing, which is an error in CI.
     pub(crate) fn ensure_installed(&self) -> Result<bool> {
         self.ensure_installed_in(RunContext::current())
@@ -119,13 +147,12 @@ mod tests {
     use super::*;
 
     // The installation succeeds and installs nothing.
-    const UNAVAILABLE: ToolRequirement = ToolRequirement {
-        name: "nothing",
-        probes: &["outflow-no-such-program --version"],
-        install: InstallMethod::Commands(&["cargo --version"]),
-        installer: None,
-        reason: "a test needs a tool that does not exist",
-    };
+    const UNAVAILABLE: ToolRequirement = ToolRequirement::commands(
+        "nothing",
+        &["outflow-no-such-program --version"],
+        &["cargo --version"],
+        "a test needs a tool that does not exist",
+    );
 
     fn ci_error(tool: &ToolRequirement) -> String {
         let result = tool.ensure_installed_in(RunContext::Ci);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use outflow::event::EventKind;
 use outflow::{Event, Events};
 use outflow_core::Clock;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 
@@ -25,14 +25,12 @@ pub(crate) struct AuditLog {
 pub(crate) struct AuditEntry {
     at: u64,
     who: SmolStr,
-    action: &'static str,
-    api: Option<SmolStr>,
-    group: Option<SmolStr>,
-    reason: Option<SmolStr>,
+    #[serde(flatten)]
+    change: AuditChange,
 }
 
 /// Change to record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct AuditChange {
     /// Identifier of the change.
     pub(crate) action: &'static str,
@@ -50,24 +48,24 @@ impl AuditLog {
         let entry = AuditEntry {
             at: stamp(clock.wall()),
             who: actor.0.clone(),
-            action: change.action,
-            api: change.api,
-            group: change.group,
-            reason: change.reason.map(truncate),
+            change: AuditChange {
+                reason: change.reason.map(truncate),
+                ..change
+            },
         };
         {
-            let mut entries = self.entries();
+            let mut entries = self.entries.lock();
             if entries.len() >= MAX_ENTRIES {
                 entries.pop_front();
             }
             entries.push_back(entry.clone());
         }
         events.emit(|| Event {
-            api: entry.api.clone().unwrap_or(PROGRAM),
+            api: entry.change.api.clone().unwrap_or(PROGRAM),
             at: clock.now(),
             what: EventKind::Operated {
-                group: entry.group.clone(),
-                action: entry.action,
+                group: entry.change.group.clone(),
+                action: entry.change.action,
                 who: entry.describe(),
             },
         });
@@ -75,17 +73,13 @@ impl AuditLog {
 
     /// Returns the changes, newest first.
     pub(crate) fn newest_first(&self) -> Vec<AuditEntry> {
-        self.entries().iter().rev().cloned().collect()
-    }
-
-    fn entries(&self) -> MutexGuard<'_, VecDeque<AuditEntry>> {
-        self.entries.lock()
+        self.entries.lock().iter().rev().cloned().collect()
     }
 }
 
 impl AuditEntry {
     fn describe(&self) -> SmolStr {
-        match &self.reason {
+        match &self.change.reason {
             Some(reason) => format_smolstr!("{}: {reason}", self.who),
             None => self.who.clone(),
         }
@@ -137,7 +131,7 @@ mod tests {
         }
         let entries = audit.newest_first();
         assert_eq!(entries.len(), MAX_ENTRIES);
-        let reasons = entries.iter().filter_map(|entry| entry.reason.as_deref());
+        let reasons = entries.iter().filter_map(|entry| entry.change.reason.as_deref());
         assert!(reasons.clone().all(|reason| reason.len() <= MAX_REASON));
         assert!(!reasons.clone().any(|reason| reason == "the first"));
     }

@@ -10,7 +10,6 @@ mod events;
 pub(crate) mod jobs;
 pub(crate) mod tenants;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -24,19 +23,19 @@ use smol_str::{SmolStr, format_smolstr};
 
 pub(crate) use events::forward_events;
 
-use super::Admin;
 use super::audit::{AuditActor, AuditChange};
-use super::problem::AdminProblem;
+use super::problem::{AdminProblem, JsonResult};
 use super::queries::{QueryResult, parse_query};
+use super::{Admin, AdminState};
 
 /// Returns the counts of all jobs and the usage of the workers.
-pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
+pub(crate) async fn summary(State(admin): AdminState) -> JsonResult {
     let bulk = admin.bulk()?;
     let (store, engine) = (bulk.store(), bulk.engine());
     let (counts, active) = (store.job_counts().await?, store.active_tenants().await?);
     let (all, busy) = engine.worker_usage();
     Ok(Json(json!({
-        "jobs": views::JobCountsView::from_counts(&counts),
+        "jobs": views::job_counts(&counts),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "scheduler": engine.settings().scheduler.as_str(),
@@ -46,36 +45,24 @@ pub(crate) async fn summary(State(admin): State<Arc<Admin>>) -> Result<Json<Valu
     })))
 }
 
-/// Page of a list, after a name.
+/// Page of a list, after a name or a position.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NamePage {
-    after: Option<SmolStr>,
+pub(crate) struct PageQuery<T> {
+    after: Option<T>,
     most: Option<usize>,
 }
 
-impl NamePage {
-    fn parse(query: QueryResult<Self>) -> Result<PageRequest, AdminProblem> {
-        let page = parse_query(query)?;
-        let after = page.after.as_deref().map(parse_name).transpose()?;
-        let most = page_size(page.most);
-        Ok(PageRequest { after, max: most })
-    }
+fn name_page(query: QueryResult<PageQuery<SmolStr>>) -> Result<PageRequest, AdminProblem> {
+    let page = parse_query(query)?;
+    let after = page.after.as_deref().map(parse_name).transpose()?;
+    let max = page_size(page.most);
+    Ok(PageRequest { after, max })
 }
 
-/// Page of a list, after a position.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PositionPage {
-    after: Option<u64>,
-    most: Option<usize>,
-}
-
-impl PositionPage {
-    fn parse(query: QueryResult<Self>) -> Result<(u64, usize), AdminProblem> {
-        let page = parse_query(query)?;
-        Ok((page.after.unwrap_or(0), page_size(page.most)))
-    }
+fn position_page(query: QueryResult<PageQuery<u64>>) -> Result<(u64, usize), AdminProblem> {
+    let page = parse_query(query)?;
+    Ok((page.after.unwrap_or(0), page_size(page.most)))
 }
 
 fn page_size(requested: Option<usize>) -> usize {
@@ -86,7 +73,7 @@ fn page_size(requested: Option<usize>) -> usize {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditReason {
-    reason: Option<SmolStr>,
+    pub(crate) reason: Option<SmolStr>,
 }
 
 /// Builds the response to a change: its name and the number of jobs.

@@ -4,7 +4,7 @@
 //! only the path is included. It is redacted once more, because it goes to a browser.
 
 use outflow::core::{AttemptEnd, MeterEvent};
-use outflow::event::{CallFinished, Event, EventKind};
+use outflow::event::{Event, EventKind};
 use outflow::{WaitEstimate, redact};
 use serde_json::{Value, json};
 
@@ -13,28 +13,30 @@ use super::millis::{millis, millis_up};
 
 /// Returns the name of an event and its JSON object.
 pub(crate) fn to_json(event: &Event) -> (&'static str, Value) {
-    let (name, mut facts) = match &event.what {
-        EventKind::Finished(call) => ("request", request_json(call)),
-        EventKind::Waiting { .. } | EventKind::Admitted { .. } | EventKind::Refused { .. } => admission_json(event),
-        EventKind::Settled { .. } | EventKind::Broken { .. } | EventKind::Refunded { .. } => settlement_json(event),
-        EventKind::Moved { .. } | EventKind::Cooling { .. } => health_json(event),
-        EventKind::Meter { .. }
-        | EventKind::Drifting { .. }
-        | EventKind::Usage { .. }
-        | EventKind::Foreign { .. }
-        | EventKind::Malformed { .. }
-        | EventKind::Jobs { .. }
-        | EventKind::Memory { .. } => limit_json(event),
-        _ => program_json(event),
-    };
+    let parts = [
+        call_json,
+        admission_json,
+        settlement_json,
+        health_json,
+        limit_json,
+        program_json,
+    ];
+    let found = parts.iter().find_map(|part| part(event));
+    let (name, mut facts) = found.unwrap_or_else(|| ("other", json!({})));
     if let Some(facts) = facts.as_object_mut() {
         facts.insert("api".to_owned(), event.api.as_str().into());
     }
     (name, facts)
 }
 
-fn request_json(call: &CallFinished) -> Value {
-    json!({
+/// Name of an event, and its facts.
+type NamedFacts = (&'static str, Value);
+
+fn call_json(event: &Event) -> Option<NamedFacts> {
+    let EventKind::Finished(call) = &event.what else {
+        return None;
+    };
+    let facts = json!({
         "group": call.group,
         "method": call.method,
         "path": redact::path(&call.path),
@@ -46,11 +48,12 @@ fn request_json(call: &CallFinished) -> Value {
         "attempts": call.attempts,
         "state": call.state.name(),
         "request_id": call.request_id,
-    })
+    });
+    Some(("request", facts))
 }
 
-fn admission_json(event: &Event) -> (&'static str, Value) {
-    match &event.what {
+fn admission_json(event: &Event) -> Option<NamedFacts> {
+    Some(match &event.what {
         EventKind::Waiting {
             group,
             cost,
@@ -79,12 +82,12 @@ fn admission_json(event: &Event) -> (&'static str, Value) {
                     "retry_after_ms": refusal.retry_after.map(millis_up),
                     "waited_ms": millis(*waited) }),
         ),
-        _ => ("other", json!({})),
-    }
+        _ => return None,
+    })
 }
 
-fn settlement_json(event: &Event) -> (&'static str, Value) {
-    match &event.what {
+fn settlement_json(event: &Event) -> Option<NamedFacts> {
+    Some(match &event.what {
         EventKind::Settled {
             group,
             permit,
@@ -110,8 +113,8 @@ fn settlement_json(event: &Event) -> (&'static str, Value) {
                     "effect": labels::outcome_class(*effect) }),
         ),
         EventKind::Refunded { group, permit } => ("refunded", json!({ "group": group, "permit": permit })),
-        _ => ("other", json!({})),
-    }
+        _ => return None,
+    })
 }
 
 const fn code(ended: AttemptEnd) -> Option<u16> {
@@ -121,8 +124,8 @@ const fn code(ended: AttemptEnd) -> Option<u16> {
     }
 }
 
-fn health_json(event: &Event) -> (&'static str, Value) {
-    match &event.what {
+fn health_json(event: &Event) -> Option<NamedFacts> {
+    Some(match &event.what {
         EventKind::Moved {
             group,
             transition,
@@ -139,12 +142,12 @@ fn health_json(event: &Event) -> (&'static str, Value) {
             "cooldown",
             json!({ "group": group, "wait_ms": millis_up(*wait), "state": vitals.state.name() }),
         ),
-        _ => ("other", json!({})),
-    }
+        _ => return None,
+    })
 }
 
-fn limit_json(event: &Event) -> (&'static str, Value) {
-    match &event.what {
+fn limit_json(event: &Event) -> Option<NamedFacts> {
+    Some(match &event.what {
         EventKind::Meter { group, event: meter } => match meter {
             MeterEvent::Low {
                 remaining, capacity, ..
@@ -178,12 +181,12 @@ fn limit_json(event: &Event) -> (&'static str, Value) {
         EventKind::Malformed { headers } => ("malformed_headers", json!({ "count": headers })),
         EventKind::Jobs { event, words, .. } => (*event, json!({ "words": words })),
         EventKind::Foreign { group, units } => ("foreign_use", json!({ "group": group, "units": units })),
-        _ => ("other", json!({})),
-    }
+        _ => return None,
+    })
 }
 
-fn program_json(event: &Event) -> (&'static str, Value) {
-    match &event.what {
+fn program_json(event: &Event) -> Option<NamedFacts> {
+    Some(match &event.what {
         EventKind::Retrying { attempt, delay, reason } => (
             "retry",
             json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
@@ -195,6 +198,6 @@ fn program_json(event: &Event) -> (&'static str, Value) {
             ("operated", json!({ "group": group, "action": action, "who": who }))
         }
         EventKind::Task { name, state } => ("task", json!({ "task": name, "state": labels::task_state(*state) })),
-        _ => ("other", json!({})),
-    }
+        _ => return None,
+    })
 }

@@ -97,7 +97,6 @@ impl EventStream {
 }
 
 /// Options of a reader.
-#[derive(Debug)]
 pub(crate) struct StreamRequest {
     /// API whose events are sent; `None` for all.
     pub(crate) api: Option<SmolStr>,
@@ -126,14 +125,7 @@ impl SnapshotStream {
     }
 }
 
-impl std::fmt::Debug for SnapshotStream {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SnapshotStream").finish_non_exhaustive()
-    }
-}
-
 /// Reader of the live stream.
-#[derive(Debug)]
 pub(crate) struct StreamReader {
     lines: broadcast::Receiver<Arc<EventLine>>,
     request: StreamRequest,
@@ -161,7 +153,8 @@ impl StreamReader {
                     }
                     Ok(_) => {}
                     Err(RecvError::Lagged(missed)) => {
-                        return Some(lagged_line(missed));
+                        let facts = serde_json::json!({ "event": "lagged", "missed": missed });
+                        return Some(format_line("lagged", &facts));
                     }
                     Err(RecvError::Closed) => return None,
                 },
@@ -169,10 +162,6 @@ impl StreamReader {
             }
         }
     }
-}
-
-fn lagged_line(missed: u64) -> Bytes {
-    format_line("lagged", &serde_json::json!({ "event": "lagged", "missed": missed }))
 }
 
 fn format_line(name: &str, facts: &Value) -> Bytes {

@@ -2,8 +2,6 @@
 //!
 //! Every change goes through the upstream of the API and is recorded in the audit log.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -12,13 +10,13 @@ use outflow::{HealthScope, Target, Upstream};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
-use super::Admin;
 use super::api_param::ApiParam;
 use super::audit::{AuditActor, AuditChange};
-use super::json_body;
-use super::problem::AdminProblem;
+use super::json_body::JsonBody;
+use super::problem::{AdminProblem, JsonResult};
 use super::queries::{QueryResult, parse_query};
 use super::snapshot::{HealthView, healths};
+use super::{Admin, AdminState};
 
 /// Override of a health state.
 #[derive(Debug, Deserialize)]
@@ -58,11 +56,11 @@ pub(crate) struct HealthViews {
 
 /// Overrides the health state of an API or one of its groups.
 pub(crate) async fn force(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
-    json_body::JsonBody(force): json_body::JsonBody<ForceBody>,
-) -> Result<Json<HealthViews>, AdminProblem> {
+    JsonBody(force): JsonBody<ForceBody>,
+) -> JsonResult<HealthViews> {
     let upstream = admin.upstream(&api)?;
     let (state, action) = force.state.to_override()?;
     let group = find_group(&admin, &upstream, force.group.as_deref())?;
@@ -79,11 +77,11 @@ pub(crate) async fn force(
 
 /// Ends the override of an API or one of its groups.
 pub(crate) async fn release(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
     query: QueryResult<ReleaseBody>,
-) -> Result<Json<HealthViews>, AdminProblem> {
+) -> JsonResult<HealthViews> {
     let release = parse_query(query)?;
     let upstream = admin.upstream(&api)?;
     let group = find_group(&admin, &upstream, release.group.as_deref())?;

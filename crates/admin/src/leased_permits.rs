@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use outflow::{CancelToken, Permit};
 use outflow_core::{Clock, Nanos};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 /// All leased permits.
@@ -44,7 +44,7 @@ impl LeasedPermits {
     pub(crate) fn lease(&self, mut permit: Permit, until: Nanos) -> Result<PermitNumber, LeaseError> {
         let number = PermitNumber::random()?;
         permit.sending();
-        let inserted = self.table().insert(number, PermitLease { permit, until });
+        let inserted = self.table.lock().insert(number, PermitLease { permit, until });
         match inserted {
             Ok(ends_first) => {
                 if ends_first {
@@ -64,13 +64,13 @@ impl LeasedPermits {
     /// # Errors
     /// If no permit can be leased.
     pub(crate) fn check_capacity(&self) -> Result<(), LeaseError> {
-        self.table().check_capacity()
+        self.table.lock().check_capacity()
     }
 
     /// Takes a permit back; returns `None` if its lease expired or its number is unknown.
     pub(crate) fn take(&self, number: PermitNumber, now: Nanos) -> Option<Permit> {
         let lease = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             let lease = table.held.remove(&number)?;
             table.ends.remove(&(lease.until, number));
             lease
@@ -81,7 +81,7 @@ impl LeasedPermits {
 
     /// Returns the number of leased permits.
     pub(crate) fn count(&self) -> usize {
-        self.table().held.len()
+        self.table.lock().held.len()
     }
 
     /// Ends leases when they expire; ends all of them when the program stops.
@@ -105,7 +105,7 @@ impl LeasedPermits {
     /// Ends every expired lease and returns the end of the next one.
     fn expire_due(&self, now: Nanos) -> Option<Nanos> {
         let mut lost = Vec::new();
-        let mut table = self.table();
+        let mut table = self.table.lock();
         while let Some((end, number)) = table.ends.first().copied().filter(|(end, _)| *end <= now) {
             table.ends.remove(&(end, number));
             lost.extend(table.held.remove(&number));
@@ -119,16 +119,12 @@ impl LeasedPermits {
 
     fn close(&self) {
         let lost = {
-            let mut table = self.table();
+            let mut table = self.table.lock();
             table.closed = true;
             table.ends.clear();
             std::mem::take(&mut table.held)
         };
         drop(lost);
-    }
-
-    fn table(&self) -> MutexGuard<'_, LeaseTable> {
-        self.table.lock()
     }
 }
 

@@ -67,6 +67,9 @@ struct Admin {
     stop: CancelToken,
 }
 
+/// State that a handler gets.
+type AdminState = State<Arc<Admin>>;
+
 /// Serves operators on this listener until the program stops.
 ///
 /// # Errors
@@ -101,7 +104,7 @@ fn build_router(admin: &Arc<Admin>) -> Router {
 }
 
 /// Runs a request if the guard allows it, and adds the common headers to every response.
-async fn guard_request(State(admin): State<Arc<Admin>>, request: Request, next: Next) -> Response {
+async fn guard_request(State(admin): AdminState, request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let settings = admin.program.admin_settings();
     let mut response = match admin.guard.check(&head, settings.token.as_ref()) {

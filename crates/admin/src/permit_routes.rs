@@ -3,7 +3,6 @@
 //! A program acquires a permit, sends and settles. It uses the upstream of the sidecar, so that both together
 //! keep the limits. A caller that hangs up leaves the wait queue. A lease covers a caller that dies with a permit.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
@@ -17,11 +16,11 @@ use smol_str::SmolStr;
 use super::attempt_result::ReportedResult;
 use super::call_target::{CallTarget, PriorityParam, ResolvedCall};
 use super::explain::WaitView;
-use super::json_body;
+use super::json_body::JsonBody;
 use super::leased_permits::LeaseError;
 use super::millis::{millis, millis_up};
-use super::problem::AdminProblem;
-use super::{Admin, labels};
+use super::problem::{AdminProblem, JsonResult};
+use super::{Admin, AdminState, labels};
 
 /// Request for a permit.
 #[derive(Debug, Deserialize)]
@@ -52,9 +51,9 @@ pub(crate) struct AcquireView {
 
 /// Waits for a permit and leases it to the caller.
 pub(crate) async fn acquire(
-    State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(body): json_body::JsonBody<AcquireBody>,
-) -> Result<Json<AcquireView>, AdminProblem> {
+    State(admin): AdminState,
+    JsonBody(body): JsonBody<AcquireBody>,
+) -> JsonResult<AcquireView> {
     let lease = body.lease()?;
     let call = body.target().resolve(&admin)?;
     admin.permits.check_capacity()?;
@@ -120,9 +119,9 @@ pub(crate) struct SettleView {
 
 /// Settles a permit with the result of its attempt.
 pub(crate) async fn settle(
-    State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(reported): json_body::JsonBody<ReportedResult>,
-) -> Result<Json<SettleView>, AdminProblem> {
+    State(admin): AdminState,
+    JsonBody(reported): JsonBody<ReportedResult>,
+) -> JsonResult<SettleView> {
     // An invalid result leaves the permit with its holder.
     let result = reported.parse()?;
     let permit = take_permit(&admin, reported.permit())?;
@@ -149,8 +148,8 @@ pub(crate) struct RefundBody {
 
 /// Refunds the permit of a call that was not sent.
 pub(crate) async fn refund(
-    State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(refund): json_body::JsonBody<RefundBody>,
+    State(admin): AdminState,
+    JsonBody(refund): JsonBody<RefundBody>,
 ) -> Result<StatusCode, AdminProblem> {
     take_permit(&admin, &refund.permit)?.refund();
     Ok(StatusCode::NO_CONTENT)
@@ -167,10 +166,7 @@ fn take_permit(admin: &Admin, number: &str) -> Result<Permit, AdminProblem> {
 }
 
 /// Estimates the wait of such a call. Takes no permit.
-pub(crate) async fn check(
-    State(admin): State<Arc<Admin>>,
-    json_body::JsonBody(target): json_body::JsonBody<CallTarget>,
-) -> Result<Json<WaitView>, AdminProblem> {
+pub(crate) async fn check(State(admin): AdminState, JsonBody(target): JsonBody<CallTarget>) -> JsonResult<WaitView> {
     Ok(Json(WaitView::new(&target.resolve(&admin)?)))
 }
 

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
@@ -22,6 +23,9 @@ pub(crate) struct AdminProblem {
     retry_after: Option<Duration>,
     more: Map<String, Value>,
 }
+
+/// Response of a handler.
+pub(crate) type JsonResult<T = Value> = Result<Json<T>, AdminProblem>;
 
 impl AdminProblem {
     /// Creates a problem; the detail names a remedy.

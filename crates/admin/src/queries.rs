@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::Admin;
+use super::AdminState;
 use super::api_param::ApiParam;
 use super::call_target::CallTarget;
 use super::event_stream::{EventBody, SnapshotStream, StreamRequest};
 use super::explain::WaitView;
-use super::problem::AdminProblem;
+use super::problem::{AdminProblem, JsonResult};
 use super::snapshot::{ApiLine, ApiView, LimitsView, ProgramSnapshot, tasks};
 
 /// Query of a request, or the reason why it is invalid.
@@ -39,7 +39,7 @@ struct ReadinessView {
 }
 
 /// Reports the readiness for calls, with the reasons against it.
-pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
+pub(crate) async fn ready(State(admin): AdminState) -> Response {
     let mut reasons = Vec::new();
     if admin.stop.is_cancelled() {
         reasons.push("shutting_down");
@@ -61,7 +61,7 @@ pub(crate) async fn ready(State(admin): State<Arc<Admin>>) -> Response {
 }
 
 /// Returns the metrics in the OpenMetrics format.
-pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response, AdminProblem> {
+pub(crate) async fn metrics(State(admin): AdminState) -> Result<Response, AdminProblem> {
     let metrics = admin.program.client().metrics().ok_or_else(|| {
         let detail = "there are no metrics: the client was built without a configuration";
         AdminProblem::new(StatusCode::NOT_FOUND, "no_metrics", detail)
@@ -70,48 +70,39 @@ pub(crate) async fn metrics(State(admin): State<Arc<Admin>>) -> Result<Response,
 }
 
 /// Returns the state of the whole program.
-pub(crate) async fn snapshot(State(admin): State<Arc<Admin>>) -> Json<ProgramSnapshot> {
+pub(crate) async fn snapshot(State(admin): AdminState) -> Json<ProgramSnapshot> {
     Json(ProgramSnapshot::from_admin(&admin))
 }
 
 /// Lists the APIs, one line each.
-pub(crate) async fn apis(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn apis(State(admin): AdminState) -> Json<Value> {
     let apis: Vec<_> = admin.upstreams().iter().map(ApiLine::from_upstream).collect();
     Json(json!({ "apis": apis }))
 }
 
 /// Returns the state of one API.
-pub(crate) async fn api(
-    State(admin): State<Arc<Admin>>,
-    ApiParam(name): ApiParam,
-) -> Result<Json<ApiView>, AdminProblem> {
+pub(crate) async fn api(State(admin): AdminState, ApiParam(name): ApiParam) -> JsonResult<ApiView> {
     Ok(Json(ApiView::new(&admin, &admin.upstream(&name)?)))
 }
 
 /// Returns the limits of one API.
-pub(crate) async fn limits(
-    State(admin): State<Arc<Admin>>,
-    ApiParam(name): ApiParam,
-) -> Result<Json<LimitsView>, AdminProblem> {
+pub(crate) async fn limits(State(admin): AdminState, ApiParam(name): ApiParam) -> JsonResult<LimitsView> {
     Ok(Json(LimitsView::new(&admin, &admin.upstream(&name)?)))
 }
 
 /// Estimates the wait of a call made now.
-pub(crate) async fn explain(
-    State(admin): State<Arc<Admin>>,
-    query: QueryResult<CallTarget>,
-) -> Result<Json<WaitView>, AdminProblem> {
+pub(crate) async fn explain(State(admin): AdminState, query: QueryResult<CallTarget>) -> JsonResult<WaitView> {
     let target = parse_query(query)?;
     Ok(Json(WaitView::new(&target.resolve(&admin)?)))
 }
 
 /// Lists the background tasks.
-pub(crate) async fn background_tasks(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn background_tasks(State(admin): AdminState) -> Json<Value> {
     Json(json!({ "tasks": tasks(&admin) }))
 }
 
 /// Returns the configuration in effect, with the origin of each value.
-pub(crate) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value>, AdminProblem> {
+pub(crate) async fn config(State(admin): AdminState) -> JsonResult {
     let values = admin.program.effective_values().ok_or_else(|| {
         let detail = "the built-in defaults are unreadable: report this as a bug";
         AdminProblem::new(StatusCode::INTERNAL_SERVER_ERROR, "defaults", detail)
@@ -120,7 +111,7 @@ pub(crate) async fn config(State(admin): State<Arc<Admin>>) -> Result<Json<Value
 }
 
 /// Lists the last changes.
-pub(crate) async fn audit(State(admin): State<Arc<Admin>>) -> Json<Value> {
+pub(crate) async fn audit(State(admin): AdminState) -> Json<Value> {
     Json(json!({ "changes": admin.audit.newest_first() }))
 }
 
@@ -135,7 +126,7 @@ pub(crate) struct StreamQuery {
 
 /// Opens the live stream of events.
 pub(crate) async fn events(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     query: QueryResult<StreamQuery>,
 ) -> Result<Response, AdminProblem> {
     let options = parse_query(query)?;

@@ -3,8 +3,6 @@
 //! Both are all or nothing, and [`ProgramState`](crate::ProgramState) applies them. A rejected configuration is
 //! reported with every diagnostic and its position.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
@@ -13,19 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
 
-use super::Admin;
+use super::AdminState;
 use super::api_param::ApiParam;
 use super::audit::{AuditActor, AuditChange};
-use super::json_body;
-use super::problem::AdminProblem;
+use super::bulk::AuditReason;
+use super::json_body::JsonBody;
+use super::problem::{AdminProblem, JsonResult};
 use crate::ReloadFailure;
-
-/// Request to reload the configuration.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReloadRequest {
-    reason: Option<SmolStr>,
-}
 
 /// Variable and its new value.
 #[derive(Debug, Deserialize)]
@@ -56,16 +48,16 @@ pub(crate) struct ReloadDifference {
 
 /// Reloads the configuration.
 pub(crate) async fn reload(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
-    json_body::JsonBody(request): json_body::JsonBody<ReloadRequest>,
-) -> Result<Json<ReloadDifference>, AdminProblem> {
+    JsonBody(audit): JsonBody<AuditReason>,
+) -> JsonResult<ReloadDifference> {
     let changes = admin.program.reload()?;
     let change = AuditChange {
         action: "reload",
         api: None,
         group: None,
-        reason: request.reason,
+        reason: audit.reason,
     };
     admin.record(change, &actor);
     Ok(Json(ReloadDifference::from_changes(changes)))
@@ -73,11 +65,11 @@ pub(crate) async fn reload(
 
 /// Sets one variable of an API until the program ends.
 pub(crate) async fn set_variable(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(api): ApiParam,
-    json_body::JsonBody(set): json_body::JsonBody<OverrideBody>,
-) -> Result<Json<ReloadDifference>, AdminProblem> {
+    JsonBody(set): JsonBody<OverrideBody>,
+) -> JsonResult<ReloadDifference> {
     let value = set.value.text();
     let changes = admin.program.set_variable(&api, &set.variable, &value)?;
     let assignment = format_smolstr!("{} = {value}", set.variable);

@@ -24,27 +24,27 @@ pub(crate) struct RouteEntry {
 }
 
 impl RouteEntry {
-    fn get<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
+    fn get<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Admin>>) -> Self {
         Self::new("get", MethodFilter::GET, path, handler)
     }
 
-    fn post<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
+    fn post<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Admin>>) -> Self {
         Self::new("post", MethodFilter::POST, path, handler)
     }
 
-    fn patch<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
+    fn patch<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Admin>>) -> Self {
         Self::new("patch", MethodFilter::PATCH, path, handler)
     }
 
-    fn delete<H: Handler<T, Arc<Admin>>, T: 'static>(path: &'static str, handler: H) -> Self {
+    fn delete<T: 'static>(path: &'static str, handler: impl Handler<T, Arc<Admin>>) -> Self {
         Self::new("delete", MethodFilter::DELETE, path, handler)
     }
 
-    fn new<H: Handler<T, Arc<Admin>>, T: 'static>(
+    fn new<T: 'static>(
         method: &'static str,
         filter: MethodFilter,
         path: &'static str,
-        handler: H,
+        handler: impl Handler<T, Arc<Admin>>,
     ) -> Self {
         Self {
             method,

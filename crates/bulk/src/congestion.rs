@@ -150,7 +150,7 @@ impl<S: JobStore> Engine<S> {
     /// Returns the number of throttles that a scheduler with a fixed wait would have caused in addition: predicted at
     /// submission, less the throttles that happened.
     pub fn saved_spins(&self) -> u64 {
-        self.context().metrics.spins.saved()
+        self.context.metrics.spins.saved()
     }
 
     /// Deletes the statistics of a tenant.

@@ -1,5 +1,6 @@
 //! The engine that a user holds, and the state that its parts share.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use arc_swap::ArcSwap;
 use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobOutcome, JobStore, Name, StoreError};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep;
@@ -22,7 +24,6 @@ use crate::results::outcome_pages::OutcomePages;
 use crate::results::result_writer::JobReport;
 use crate::results::summary::ActionSummary;
 use crate::results::{ResultSink, completion_notifier, result_writer, webhook};
-use crate::scheduler::lane_set::{HandlerMap, LaneSet};
 use crate::scheduler::start_permission::StartLimits;
 use crate::scheduler::{self, MIN_WAIT, POLL_INTERVAL};
 use crate::session::Sessions;
@@ -32,12 +33,15 @@ use crate::worker::pool::WorkerPool;
 
 /// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
 pub struct Engine<S> {
-    context: Arc<EngineContext<S>>,
+    pub(crate) context: Arc<EngineContext<S>>,
     /// Tasks that start and run jobs.
     workers: Tasks,
     /// Tasks that store results and maintain the store; they end after the workers.
     background: Tasks,
 }
+
+/// Registered handlers by name.
+type HandlerMap = HashMap<String, Arc<dyn Handler>>;
 
 /// State that the parts of an engine share.
 pub(crate) struct EngineContext<S> {
@@ -46,7 +50,10 @@ pub(crate) struct EngineContext<S> {
     pub(crate) settings: ArcSwap<EngineSettings>,
     pub(crate) clock: SharedTimer,
     pub(crate) start_limits: StartLimits,
-    pub(crate) lanes: LaneSet,
+    /// Handlers of tasks by name.
+    pub(crate) handlers: HandlerMap,
+    /// Lanes that have a loop.
+    pub(crate) served_lanes: Mutex<BTreeSet<Name>>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
@@ -127,7 +134,8 @@ impl<S: JobStore> EngineBuilder<S> {
         let (results, inbox) = ResultSink::new(self.webhook_secret);
         let context = Arc::new(EngineContext {
             start_limits: StartLimits::new(Arc::clone(&self.clock)),
-            lanes: LaneSet::new(self.handlers),
+            handlers: self.handlers,
+            served_lanes: Mutex::default(),
             pool: WorkerPool::new(self.settings.workers),
             sessions: Sessions::new()?,
             results,
@@ -180,10 +188,6 @@ impl<S: JobStore> Engine<S> {
     /// Returns the store.
     pub fn store(&self) -> &Arc<S> {
         &self.context.store
-    }
-
-    pub(crate) fn context(&self) -> &Arc<EngineContext<S>> {
-        &self.context
     }
 
     /// Returns the current settings.

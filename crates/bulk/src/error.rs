@@ -36,11 +36,8 @@ impl BulkError {
     }
 
     /// Returns true if a later request may succeed without a change.
-    pub const fn is_passing(&self) -> bool {
-        match &self.kind {
-            BulkErrorKind::Store(error) => error.is_passing(),
-            BulkErrorKind::Invalid(_) | BulkErrorKind::Stopping => false,
-        }
+    pub fn is_passing(&self) -> bool {
+        self.store().is_some_and(StoreError::is_passing)
     }
 
     /// Converts into the store's error, if the store failed.

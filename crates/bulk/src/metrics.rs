@@ -73,16 +73,6 @@ impl EngineCounters {
     pub(crate) fn set_drift(&self, jobs: u64) {
         self.drift.store(jobs, Ordering::Relaxed);
     }
-
-    fn by_result(&self) -> [(&'static str, &AtomicU64); 5] {
-        [
-            ("done", &self.done),
-            ("dead_lettered", &self.dead_lettered),
-            ("waits", &self.waits),
-            ("put_off", &self.deferred),
-            ("cancelled", &self.cancelled),
-        ]
-    }
 }
 
 impl EngineMetrics {
@@ -140,9 +130,15 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
 
 impl EngineCounters {
     fn families(&self) -> [MetricFamily; 5] {
-        let results = self.by_result();
+        let results = [
+            ("done", counter(&self.done)),
+            ("dead_lettered", counter(&self.dead_lettered)),
+            ("waits", counter(&self.waits)),
+            ("put_off", counter(&self.deferred)),
+            ("cancelled", counter(&self.cancelled)),
+        ];
         [
-            MetricFamily::by_word(bulk::SETTLED, results.map(|(word, count)| (word, counter(count)))),
+            MetricFamily::by_word(bulk::SETTLED, results),
             MetricFamily::alone(bulk::REAPED, counter(&self.reaped)),
             MetricFamily::alone(bulk::FENCED, counter(&self.fenced)),
             MetricFamily::alone(bulk::STORE_ERRORS, counter(&self.store_errors)),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use outflow::{Api, Outflow, SpawnError, SystemClock, Tasks};
 use outflow_core::WallTime;
-use outflow_store::{AnyStore, EmbeddedStore, InvalidName, RedisStore, StoreError, Writer};
+use outflow_store::{AnyStore, EmbeddedStore, RedisStore, StoreError, Writer};
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
@@ -107,9 +107,9 @@ impl RunningEngine {
     /// Starts the engine that a configuration describes.
     ///
     /// # Errors
-    /// If a tenant name is invalid, or the store or the engine cannot start.
+    /// If the store or the engine cannot start.
     pub async fn new(client: &Outflow, apis: &[Api], section: &BulkConfig) -> Result<Self, OpenError> {
-        let settings = EngineSettings::from_section(section).map_err(OpenError::Name)?;
+        let settings = EngineSettings::from_section(section);
         let location = StoreLocation::from_section(section);
         let previous = PreviousRun::from_location(&location);
         let opened = OpenStore::open(client, location).await?;
@@ -120,10 +120,7 @@ impl RunningEngine {
 
     /// Applies another configuration in the background. The location of jobs changes only with a restart.
     pub fn reconfigure(&self, section: &BulkConfig, tasks: &Tasks) {
-        // The configuration was validated, so all tenant names are valid.
-        let Ok(settings) = EngineSettings::from_section(section) else {
-            return;
-        };
+        let settings = EngineSettings::from_section(section);
         let engine = self.engine.clone();
         // Fails only while the program stops.
         let _stopping = tasks.spawn_once("bulk settings", async move {
@@ -194,8 +191,6 @@ fn run_once(writer: Writer) -> impl Fn() + Send + Sync {
 pub enum OpenError {
     /// The store cannot be opened.
     Store(StoreError),
-    /// A tenant name in the configuration is invalid.
-    Name(InvalidName),
     /// The engine cannot start.
     Engine(BulkError),
     /// Tasks cannot be spawned.
@@ -206,7 +201,6 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(why) => why.fmt(f),
-            Self::Name(why) => write!(f, "`bulk.tenants`: {why}"),
             Self::Engine(why) => why.fmt(f),
             Self::Tasks(why) => why.fmt(f),
         }

@@ -59,7 +59,7 @@ fn window(api: &Api) -> Duration {
 
 /// Returns the longest window of the tenants' own limits.
 fn own_window(section: &BulkConfig) -> Duration {
-    let tenants = section.tenants.values().chain([&section.tenant]);
+    let tenants = section.engine.tenants.values().chain([&section.engine.tenant]);
     longest(tenants.filter_map(|tenant| tenant.rate))
 }
 

@@ -95,7 +95,7 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn report_progress(&self, report: &ActionReport) -> Result<ActionProgress, BulkError> {
-        let context = self.context();
+        let context = &self.context;
         let continues = report.counts.queued > 0 && report.counts.over() > 0;
         let lower_bound = if continues && !report.is_stopped() {
             let remaining = context.store.remaining(&report.spec.id).await?;

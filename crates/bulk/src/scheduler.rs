@@ -8,7 +8,6 @@ pub(crate) mod claim_filter;
 pub(crate) mod global_rate;
 pub(crate) mod job_first;
 mod lane_schedule;
-pub(crate) mod lane_set;
 pub(crate) mod pacing;
 pub(crate) mod permit_wait;
 pub(crate) mod start_permission;
@@ -79,7 +78,8 @@ struct ServedLane<S> {
 impl<S> ServedLane<S> {
     /// Marks a lane; returns nothing if it has a loop.
     fn new(context: &Arc<EngineContext<S>>, lane: &Name) -> Option<Self> {
-        context.lanes.insert(lane).then(|| Self {
+        let is_new = context.served_lanes.lock().insert(lane.clone());
+        is_new.then(|| Self {
             context: Arc::clone(context),
             lane: lane.clone(),
         })
@@ -88,7 +88,7 @@ impl<S> ServedLane<S> {
 
 impl<S> Drop for ServedLane<S> {
     fn drop(&mut self) {
-        self.context.lanes.remove(&self.lane);
+        self.context.served_lanes.lock().remove(&self.lane);
     }
 }
 

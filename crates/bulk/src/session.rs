@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use outflow_core::Nanos;
 use outflow_store::{FencingToken, Name};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::error::BulkError;
 
@@ -71,7 +71,7 @@ impl Sessions {
 
     /// Begins a claim under the current session; it lasts until all claimed jobs are held.
     pub(crate) fn begin_claim(self: &Arc<Self>) -> PendingClaim {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         let name = table.current.clone();
         *table.pending.entry(name.clone()).or_default() += 1;
         PendingClaim {
@@ -82,14 +82,14 @@ impl Sessions {
 
     /// Returns the sessions that need heartbeats.
     pub(crate) fn alive(&self) -> Vec<Name> {
-        let table = self.table();
+        let table = self.table.lock();
         let held = table.held.keys();
         held.filter(|name| !table.lost.contains(*name)).cloned().collect()
     }
 
     /// Marks a session whose lease expired. Its heartbeats end, so that the loss is reported once.
     pub(crate) fn mark_lost(&self, name: &Name) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.retire(name);
         if table.held.contains_key(name) {
             table.lost.insert(name.clone());
@@ -98,13 +98,13 @@ impl Sessions {
 
     /// Ends claims under this session. An earlier session is retired already.
     pub(crate) fn retire(&self, name: &Name) {
-        self.table().retire(name);
+        self.table.lock().retire(name);
     }
 
     /// Marks a session with an unanswered claim that may execute until this instant. Of many only the first are
     /// kept: later claims met a store that was unreachable.
     pub(crate) fn mark_uncertain(&self, name: &Name, until: Nanos) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         table.retire(name);
         if table.uncertain.len() < MAX_UNCERTAIN || table.uncertain.contains_key(name) {
             table.uncertain.insert(name.clone(), until);
@@ -113,7 +113,7 @@ impl Sessions {
 
     /// Returns the uncertain sessions without pending claims: their known jobs are complete.
     pub(crate) fn uncertain(&self) -> Vec<UncertainSession> {
-        let table = self.table();
+        let table = self.table.lock();
         let settled = table.uncertain.keys();
         let settled = settled.filter(|name| !table.pending.contains_key(*name));
         settled.map(|name| table.uncertain_session(name)).collect()
@@ -121,14 +121,10 @@ impl Sessions {
 
     /// Forgets an uncertain session whose unknown jobs were returned after its claim could still execute.
     pub(crate) fn mark_released(&self, name: &Name, now: Nanos) {
-        let mut table = self.table();
+        let mut table = self.table.lock();
         if table.uncertain.get(name).is_some_and(|until| *until <= now) {
             table.uncertain.remove(name);
         }
-    }
-
-    fn table(&self) -> MutexGuard<'_, SessionTable> {
-        self.table.lock()
     }
 }
 
@@ -158,7 +154,7 @@ impl PendingClaim {
 
     /// Records a claimed job.
     pub(crate) fn hold(&self, token: FencingToken) -> HeldJobs {
-        let mut table = self.sessions.table();
+        let mut table = self.sessions.table.lock();
         let held = table.held.entry(self.name.clone());
         held.or_default().insert(token);
         HeldJobs {
@@ -171,13 +167,12 @@ impl PendingClaim {
 
 impl Drop for PendingClaim {
     fn drop(&mut self) {
-        let mut table = self.sessions.table();
-        let pending = table.pending.get(&self.name);
-        let left = pending.map_or(0, |pending| pending - 1);
-        if left == 0 {
-            table.pending.remove(&self.name);
-        } else {
-            table.pending.insert(self.name.clone(), left);
+        let mut table = self.sessions.table.lock();
+        if let Some(pending) = table.pending.get_mut(&self.name) {
+            *pending -= 1;
+            if *pending == 0 {
+                table.pending.remove(&self.name);
+            }
         }
     }
 }
@@ -191,7 +186,7 @@ impl HeldJobs {
 
 impl Drop for HeldJobs {
     fn drop(&mut self) {
-        let mut table = self.sessions.table();
+        let mut table = self.sessions.table.lock();
         if let Some(held) = table.held.get_mut(&self.name) {
             held.remove(&self.token);
             if held.is_empty() {
@@ -255,7 +250,7 @@ mod tests {
         assert_eq!(sessions.alive(), []);
         assert_ne!(sessions.begin_claim().name(), first.name());
         drop(held);
-        assert!(sessions.table().lost.is_empty(), "no trace is left");
+        assert!(sessions.table.lock().lost.is_empty(), "no trace is left");
     }
 
     // Two lanes claim under one session, and one gets no response. The jobs of the other claim are known before

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, InvalidName, Name, TenantRule};
+use outflow_store::{ActionSpec, Name, TenantRule};
 
-use crate::config::{BulkConfig, BulkScheduler, BulkStore, BulkTenant};
+use crate::config::{BulkConfig, BulkStore};
 
 /// Settings of the engine. [`Default`] fits most uses.
 #[derive(Clone, PartialEq, Debug)]
@@ -51,48 +51,20 @@ pub struct EngineSettings {
 }
 
 impl EngineSettings {
-    /// Reads the settings of a configuration. Limits are shared if the store is.
-    ///
-    /// # Errors
-    /// If no store accepts a tenant's name; a section that was parsed has no such name.
+    /// Returns the settings of a configuration. Limits are shared if the store is.
     ///
     /// ```
     /// use outflow_bulk::EngineSettings;
     /// use outflow_bulk::config::BulkConfig;
     ///
-    /// let settings = EngineSettings::from_section(&BulkConfig::default())?;
+    /// let settings = EngineSettings::from_section(&BulkConfig::default());
     /// assert_eq!(settings, EngineSettings::default());
-    /// # Ok::<(), outflow_store::InvalidName>(())
     /// ```
-    pub fn from_section(section: &BulkConfig) -> Result<Self, InvalidName> {
-        let mut tenants = BTreeMap::new();
-        for (name, own) in &section.tenants {
-            tenants.insert(Name::new(name)?, rule(own));
+    pub fn from_section(section: &BulkConfig) -> Self {
+        Self {
+            shared: matches!(section.store, BulkStore::Redis(_)).then_some(section.shared),
+            ..section.engine.clone()
         }
-        let shared = SharedLimitSettings {
-            guard: section.shared.guard,
-            horizon: section.shared.horizon,
-        };
-        Ok(Self {
-            scheduler: SchedulerKind::from_config(section.scheduler),
-            workers: WorkerSettings::from_section(section),
-            lease: section.lease,
-            heartbeat: section.heartbeat,
-            recoveries: section.recoveries,
-            timeout: section.timeout,
-            action_timeout: section.action_timeout,
-            grace: section.grace,
-            backoff: section.retry,
-            ready_queue_max: section.ready_queue_max,
-            queue_max: section.queue_max,
-            global_rate: section.global_rate,
-            congestion: section.congestion,
-            snapshot_every: section.snapshot_interval,
-            tenant: rule(&section.tenant),
-            tenants,
-            retention: RetentionSettings::from_section(section),
-            shared: matches!(section.store, BulkStore::Redis(_)).then_some(shared),
-        })
     }
 
     /// Returns an action with the default timeout and retention.
@@ -153,14 +125,6 @@ pub enum SchedulerKind {
 }
 
 impl SchedulerKind {
-    const fn from_config(configured: BulkScheduler) -> Self {
-        match configured {
-            BulkScheduler::Permit => Self::Permit,
-            BulkScheduler::Backoff => Self::Backoff,
-            BulkScheduler::Fixed => Self::Fixed,
-        }
-    }
-
     /// Returns the name in configurations and reports.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -181,17 +145,6 @@ pub struct WorkerSettings {
     pub max: usize,
     /// Number of queued jobs per worker above which the pool grows.
     pub depth: u64,
-}
-
-impl WorkerSettings {
-    fn from_section(section: &BulkConfig) -> Self {
-        let slots = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        Self {
-            min: slots(section.workers.min),
-            max: slots(section.workers.max),
-            depth: section.workers.depth,
-        }
-    }
 }
 
 impl Default for WorkerSettings {
@@ -219,15 +172,6 @@ pub struct RetentionSettings {
 }
 
 impl RetentionSettings {
-    const fn from_section(section: &BulkConfig) -> Self {
-        Self {
-            results: section.retention.results,
-            names: section.retention.names,
-            dead: section.retention.dead,
-            statistics: section.stats_retention,
-        }
-    }
-
     /// Returns the interval of garbage collection. Data kept for days may stay a minute longer, data kept for seconds
     /// a tenth longer, or a second.
     pub(crate) fn sweep_every(&self) -> Duration {
@@ -272,15 +216,6 @@ impl Default for SharedLimitSettings {
     }
 }
 
-const fn rule(configured: &BulkTenant) -> TenantRule {
-    TenantRule {
-        weight: configured.weight,
-        priority: configured.priority,
-        rate: configured.rate,
-        in_flight: configured.in_flight,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use outflow::config::{Environment, SECTIONS, Source, load};
@@ -294,7 +229,7 @@ mod tests {
         let document = load(&[source], &environment);
         let section: BulkConfig = document.read(&environment);
         document.close(&SECTIONS).expect("no error");
-        EngineSettings::from_section(&section).expect("good names")
+        EngineSettings::from_section(&section)
     }
 
     #[test]
@@ -340,7 +275,7 @@ mod tests {
         let one = TenantRule {
             priority: Priority::High,
             rate: None,
-            ..default.clone()
+            ..default
         };
         let expected = EngineSettings {
             scheduler: SchedulerKind::Backoff,

@@ -155,7 +155,7 @@ impl<S: JobStore> Engine<S> {
     /// If a job is invalid: the error names all such jobs, and none was accepted. If the store fails, none was
     /// accepted either, unless the error says that the result is unknown.
     pub async fn submit(&self, submission: JobSubmission) -> Result<Vec<SubmittedJob>, BulkError> {
-        let context = self.context();
+        let context = &self.context;
         let settings = self.settings();
         let jobs = check_all(context, &submission.jobs)?;
         context.restore_lost_rules().await?;
@@ -182,7 +182,7 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the job is invalid; the error says what to change.
     pub fn check(&self, job: &JobSpec) -> Result<(), BulkError> {
-        to_job(self.context(), job).map(drop)
+        to_job(&self.context, job).map(drop)
     }
 }
 

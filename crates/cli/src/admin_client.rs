@@ -1,7 +1,5 @@
 //! Client of the admin API of a running program.
 
-use std::fmt::Display;
-
 use anyhow::{Context, anyhow, bail};
 use bytes::Bytes;
 use clap::Args;
@@ -12,7 +10,9 @@ use outflow::redact;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
+use crate::exit::Exit;
 use crate::http_once::{ExchangeError, HttpTarget, exchange};
+use crate::terminal::{answer, answer_json};
 
 /// Address and token of a running program.
 #[derive(Args)]
@@ -118,6 +118,35 @@ impl AdminApi {
     }
 }
 
+/// Running program, and the form of its response.
+#[derive(Args)]
+pub(crate) struct AdminTarget {
+    #[command(flatten)]
+    pub(crate) admin: AdminApi,
+    /// Print the response as one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl AdminTarget {
+    pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.admin.get(path)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.admin.send(Method::POST, path, Some(body))
+    }
+
+    pub(crate) fn print(&self, document: &Value, table: impl FnOnce(&Value) -> String) -> anyhow::Result<Exit> {
+        if self.json {
+            answer_json(document)?;
+        } else {
+            answer(&table(document))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
 /// Unsuccessful response.
 #[derive(Debug)]
 pub(crate) struct AdminError {
@@ -127,9 +156,8 @@ pub(crate) struct AdminError {
 }
 
 /// Joins percent-encoded segments into a path.
-pub(crate) fn path<const N: usize>(segments: [&dyn Display; N]) -> String {
-    let encoded = segments.map(|segment| encoded(&segment.to_string()));
-    format!("/{}", encoded.join("/"))
+pub(crate) fn path<const N: usize>(segments: [&str; N]) -> String {
+    format!("/{}", segments.map(encoded).join("/"))
 }
 
 /// Percent-encodes all characters that are not unreserved.
@@ -146,10 +174,7 @@ mod tests {
 
     #[test]
     fn a_segment_cannot_leave_its_place_in_the_path() {
-        assert_eq!(
-            path([&"v1", &"apis", &"a/../b", &"health"]),
-            "/v1/apis/a%2F..%2Fb/health"
-        );
+        assert_eq!(path(["v1", "apis", "a/../b", "health"]), "/v1/apis/a%2F..%2Fb/health");
         assert_eq!(encoded("ä?&"), "%C3%A4%3F%26");
     }
 }

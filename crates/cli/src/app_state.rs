@@ -26,7 +26,7 @@ pub struct AppState {
     pub(crate) started: ProgramConfig,
     pub(crate) sources: ConfigSources,
     pub(crate) tasks: Tasks,
-    sidecar: Arc<Sidecar>,
+    pub(crate) sidecar: Arc<Sidecar>,
     /// Values set at run time. Its lock serializes all changes of the configuration.
     pub(crate) overrides: Mutex<RuntimeOverrides>,
     pub(crate) last_reload: ArcSwapOption<LastReload>,
@@ -51,18 +51,6 @@ impl AppState {
             exposure: ProgramExposure::default(),
             bulk: None,
         }
-    }
-
-    /// Sets the exposure of the listeners.
-    pub(crate) fn with_exposure(mut self, exposure: ProgramExposure) -> Self {
-        self.exposure = exposure;
-        self
-    }
-
-    /// Sets the bulk engine.
-    pub(crate) fn with_bulk(mut self, bulk: Option<RunningEngine>) -> Self {
-        self.bulk = bulk;
-        self
     }
 
     /// Returns the client that sends all calls.

@@ -54,7 +54,7 @@ fn help() -> anyhow::Result<Exit> {
 /// Prints an error and its causes, outermost first.
 fn report(error: &anyhow::Error, terminal: Terminal) -> Exit {
     if let Some(diagnostics) = error.downcast_ref::<Diagnostics>() {
-        say!("{}", diagnostics.render(terminal.style()));
+        say!("{}", diagnostics.render(terminal.style));
         return Exit::Usage;
     }
     if let Some(wrong) = error.downcast_ref::<InvalidLines>() {

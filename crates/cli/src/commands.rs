@@ -12,14 +12,17 @@ mod config_args;
 mod control;
 mod dev;
 mod init;
+mod json_fields;
 mod mock;
 mod serve;
 pub(crate) mod simulate;
 
 use clap::Subcommand;
+use http::Method;
 
 pub(crate) use self::config::{EffectiveValue, effective_values};
 
+use crate::admin_client::AdminTarget;
 use crate::exit::Exit;
 use crate::terminal::Terminal;
 
@@ -32,17 +35,23 @@ pub(crate) enum Command {
     Init(init::InitCommand),
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    Get(call::GetCommand),
-    Post(call::PostCommand),
-    Put(call::PutCommand),
-    Delete(call::DeleteCommand),
+    /// Make a GET call to a configured API.
+    Get(call::CallArgs),
+    /// Make a POST call to a configured API.
+    Post(call::CallArgs),
+    /// Make a PUT call to a configured API.
+    Put(call::CallArgs),
+    /// Make a DELETE call to a configured API.
+    Delete(call::CallArgs),
     Request(call::RequestCommand),
-    Status(control::StatusCommand),
+    /// Show the health of each API of a running program, and its waiting calls.
+    Status(AdminTarget),
     Limits(control::LimitsCommand),
     Explain(control::ExplainCommand),
     #[command(subcommand)]
     Health(control::HealthCommand),
-    Reload(control::ReloadCommand),
+    /// Reload the configuration of a running program: all of it or nothing.
+    Reload(AdminTarget),
     #[command(subcommand)]
     Bulk(bulk::BulkCommand),
     Mock(mock::MockCommand),
@@ -60,16 +69,16 @@ impl Command {
             Self::Check(check) => check.run(terminal),
             Self::Init(init) => init.run(terminal),
             Self::Config(config) => config.run(),
-            Self::Get(get) => get.run(terminal),
-            Self::Post(post) => post.run(terminal),
-            Self::Put(put) => put.run(terminal),
-            Self::Delete(delete) => delete.run(terminal),
-            Self::Request(request) => request.run(terminal),
-            Self::Status(status) => status.run(),
+            Self::Get(call) => call.run(Method::GET, terminal),
+            Self::Post(call) => call.run(Method::POST, terminal),
+            Self::Put(call) => call.run(Method::PUT, terminal),
+            Self::Delete(call) => call.run(Method::DELETE, terminal),
+            Self::Request(request) => request.arguments.run(request.method, terminal),
+            Self::Status(target) => control::status(&target),
             Self::Limits(limits) => limits.run(),
             Self::Explain(explain) => explain.run(),
             Self::Health(health) => health.run(),
-            Self::Reload(reload) => reload.run(),
+            Self::Reload(target) => control::reload(&target),
             Self::Bulk(bulk) => bulk.run(terminal),
             Self::Mock(mock) => mock.run(terminal),
             Self::Simulate(simulate) => simulate.run().map(|()| Exit::Done),

@@ -47,9 +47,7 @@ impl ProgramConfig {
     pub(crate) fn own_sections(&self) -> Self {
         Self {
             client: Config::from([]),
-            server: self.server.clone(),
-            admin: self.admin.clone(),
-            bulk: self.bulk.clone(),
+            ..self.clone()
         }
     }
 
@@ -59,17 +57,5 @@ impl ProgramConfig {
         let server = self.server.restart_keys(&new.server).into_iter();
         let admin = self.admin.restart_keys(&new.admin);
         server.chain(admin).chain(self.bulk.restart_keys(&new.bulk)).collect()
-    }
-}
-
-/// Adds the defaults of the program's own sections.
-impl From<Config> for ProgramConfig {
-    fn from(client: Config) -> Self {
-        Self {
-            client,
-            server: ServerConfig::default(),
-            admin: AdminConfig::default(),
-            bulk: BulkConfig::default(),
-        }
     }
 }

@@ -19,8 +19,10 @@ pub struct ConfigSources {
     texts: Vec<Source>,
     environment: Environment,
     recover: Option<Duration>,
-    offline: bool,
-    bulk: bool,
+    /// No API is called.
+    pub(crate) offline: bool,
+    /// The bulk engine is enabled.
+    pub(crate) bulk: bool,
 }
 
 impl ConfigSources {
@@ -69,16 +71,6 @@ impl ConfigSources {
     pub const fn bulk(mut self) -> Self {
         self.bulk = true;
         self
-    }
-
-    /// Returns true if the bulk engine is enabled.
-    pub(crate) const fn is_bulk(&self) -> bool {
-        self.bulk
-    }
-
-    /// Returns true if no API is called.
-    pub(crate) const fn is_offline(&self) -> bool {
-        self.offline
     }
 
     /// Returns the files in their order.

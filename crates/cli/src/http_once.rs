@@ -28,7 +28,7 @@ pub(crate) enum HttpTarget {
 }
 
 impl std::str::FromStr for HttpTarget {
-    type Err = InvalidTarget;
+    type Err = &'static str;
 
     /// Reads `http://127.0.0.1:7071`, `127.0.0.1:7071`, `:7071` or `unix:/run/admin.sock`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -37,11 +37,11 @@ impl std::str::FromStr for HttpTarget {
         }
         let authority = text.strip_prefix("http://").unwrap_or(text);
         let authority = authority.trim_end_matches('/');
-        let (host, port) = authority.rsplit_once(':').ok_or(InvalidTarget)?;
-        let port: u16 = port.parse().map_err(|_| InvalidTarget)?;
+        let (host, port) = authority.rsplit_once(':').ok_or(INVALID_TARGET)?;
+        let port: u16 = port.parse().map_err(|_| INVALID_TARGET)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]".contains(c);
         if !host.chars().all(plain) {
-            return Err(InvalidTarget);
+            return Err(INVALID_TARGET);
         }
         let host = if host.is_empty() { "127.0.0.1" } else { host };
         Ok(Self::Tcp(format!("{host}:{port}")))
@@ -143,17 +143,8 @@ impl fmt::Display for ExchangeError {
 
 impl std::error::Error for ExchangeError {}
 
-/// Error for a text that is no address.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct InvalidTarget;
-
-impl fmt::Display for InvalidTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write it like \"http://127.0.0.1:7071\", \":7071\" or \"unix:/run/admin.sock\"")
-    }
-}
-
-impl std::error::Error for InvalidTarget {}
+/// Advice for a text that is no address.
+const INVALID_TARGET: &str = "write it like \"http://127.0.0.1:7071\", \":7071\" or \"unix:/run/admin.sock\"";
 
 /// Longer than any wait queue of the sidecar, and shorter than users wait.
 const TIMEOUT: Duration = Duration::from_secs(40);
@@ -173,7 +164,7 @@ mod tests {
         assert_eq!("[::1]:7071".parse(), tcp("[::1]:7071"));
         assert_eq!("unix:/a".parse(), Ok(HttpTarget::Unix("/a".into())));
         for wrong in ["", "https://a:1", "a", "a:b", "a/b:1", "a:70000"] {
-            assert_eq!(wrong.parse::<HttpTarget>(), Err(InvalidTarget), "{wrong}");
+            assert_eq!(wrong.parse::<HttpTarget>(), Err(INVALID_TARGET), "{wrong}");
         }
     }
 }

@@ -69,13 +69,16 @@ impl Program {
         }
         let client = Outflow::init(config.client.clone()).map_err(StartError::Client)?;
         check_cache_dir(&client, &config)?;
-        if sources.is_offline() {
+        if sources.offline {
             force_sleep(client.upstreams());
         }
         let tasks = Tasks::new(TASK_OWNER, client.events().clone(), Arc::new(SystemClock::new()));
         let bulk = start_bulk(&client, &config, &sources).await?;
-        let state = AppState::new(client, config, sources, tasks).with_exposure(exposure);
-        let state = Arc::new(state.with_bulk(bulk));
+        let state = Arc::new(AppState {
+            exposure,
+            bulk,
+            ..AppState::new(client, config, sources, tasks)
+        });
         state.sidecar().open(sidecar_listener).map_err(StartError::Tasks)?;
         outflow_admin::open(state.clone(), admin_listener).map_err(StartError::Tasks)?;
         reload::on_hangup(&state).map_err(StartError::Tasks)?;
@@ -152,7 +155,7 @@ async fn start_bulk(
     config: &ProgramConfig,
     sources: &ConfigSources,
 ) -> Result<Option<RunningEngine>, StartError> {
-    if !sources.is_bulk() {
+    if !sources.bulk {
         return Ok(None);
     }
     let bulk = RunningEngine::new(client, &config.client.apis, &config.bulk).await;

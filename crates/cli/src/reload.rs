@@ -83,7 +83,7 @@ impl AppState {
         };
         let changes = self.client.reload_with(config.client.clone(), others);
         let changes = changes.map_err(|why| ReloadError::Client(Arc::new(why)))?;
-        if self.sources.is_offline() {
+        if self.sources.offline {
             // Offline mode also covers new APIs.
             let added = changes.added.iter();
             force_sleep(added.filter_map(|api| self.client.upstream(api)));

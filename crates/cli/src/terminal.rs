@@ -42,8 +42,10 @@ pub(crate) enum ColourChoice {
 /// Terminal of the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terminal {
-    style: RenderStyle,
-    is_watched: bool,
+    /// Style of messages.
+    pub(crate) style: RenderStyle,
+    /// The standard error is a terminal.
+    pub(crate) is_watched: bool,
 }
 
 impl Terminal {
@@ -64,30 +66,21 @@ impl Terminal {
         Self { style, is_watched }
     }
 
-    /// Returns the style of messages.
-    pub(crate) const fn style(self) -> RenderStyle {
-        self.style
-    }
-
     /// Highlights a text.
     pub(crate) fn strong(self, text: &str) -> String {
-        match self.style {
-            RenderStyle::Plain => text.to_owned(),
-            RenderStyle::Coloured => format!("\u{1b}[1m{text}\u{1b}[0m"),
-        }
+        self.escape("1", text)
     }
 
     /// Highlights the start of an error message.
     pub(crate) fn alarm(self, text: &str) -> String {
-        match self.style {
-            RenderStyle::Plain => text.to_owned(),
-            RenderStyle::Coloured => format!("\u{1b}[1;31m{text}\u{1b}[0m"),
-        }
+        self.escape("1;31", text)
     }
 
-    /// Returns true if the standard error is a terminal.
-    pub(crate) const fn is_watched(self) -> bool {
-        self.is_watched
+    fn escape(self, code: &str, text: &str) -> String {
+        match self.style {
+            RenderStyle::Plain => text.to_owned(),
+            RenderStyle::Coloured => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        }
     }
 
     /// Replaces the progress line; without a terminal it does nothing.
@@ -151,6 +144,11 @@ pub(crate) async fn is_unread(out: &impl AsFd) -> bool {
 /// Prints one JSON document.
 pub(crate) fn answer_json(document: &serde_json::Value) -> anyhow::Result<()> {
     answer(&format!("{document:#}\n"))
+}
+
+/// Returns a duration for a document.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Table with aligned columns. The last column is not padded.
@@ -232,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_users_choice_of_colour_wins() {
-        assert_eq!(Terminal::new(ColourChoice::Always).style(), RenderStyle::Coloured);
+        assert_eq!(Terminal::new(ColourChoice::Always).style, RenderStyle::Coloured);
         assert_eq!(Terminal::new(ColourChoice::Never).alarm("error"), "error");
     }
 }

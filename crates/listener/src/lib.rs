@@ -224,21 +224,25 @@ impl InboundConnection {
     }
 }
 
+/// Passes a call to the stream of either kind.
+macro_rules! on_stream {
+    ($connection:ident.$($call:tt)*) => {
+        match $connection.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).$($call)*,
+            Self::Unix(stream) => Pin::new(stream).$($call)*,
+        }
+    };
+}
+
 impl AsyncRead for InboundConnection {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buf),
-        }
+        on_stream!(self.poll_read(cx, buf))
     }
 }
 
 impl AsyncWrite for InboundConnection {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, buf),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
+        on_stream!(self.poll_write(cx, buf))
     }
 
     fn poll_write_vectored(
@@ -246,10 +250,7 @@ impl AsyncWrite for InboundConnection {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
+        on_stream!(self.poll_write_vectored(cx, bufs))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -257,17 +258,11 @@ impl AsyncWrite for InboundConnection {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
+        on_stream!(self.poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        on_stream!(self.poll_shutdown(cx))
     }
 }
 

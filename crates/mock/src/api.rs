@@ -6,7 +6,7 @@
 //! judged against one state.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -51,7 +51,7 @@ impl MockApi {
 
     /// Returns the totals, which are never dropped; cheap to call.
     pub fn totals(&self) -> Totals {
-        self.shared.lock().recorder.totals().clone()
+        self.shared.lock().recorder.totals.clone()
     }
 
     /// Drops all remembered requests, but no limit, ban or rule; request numbers continue.
@@ -132,10 +132,6 @@ impl MockShared {
         self.state.lock()
     }
 
-    pub(crate) fn next_connection(&self) -> u64 {
-        self.connections.fetch_add(1, Ordering::Relaxed)
-    }
-
     pub(crate) fn draw_delays(&self) -> (Duration, Duration) {
         let state = &mut *self.lock();
         let there = state.there.draw(&mut state.rng);
@@ -147,7 +143,7 @@ impl MockShared {
         let ask = self.ask(request);
         let state = &mut *self.lock();
         let moment = self.clock.moment();
-        let number = state.recorder.next_number();
+        let number = state.recorder.next;
         let arrived = ArrivedRequest {
             shared: self,
             request,

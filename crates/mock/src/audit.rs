@@ -13,8 +13,8 @@ use crate::enforcer::Scope;
 
 mod recorder;
 
+pub(crate) use recorder::Recorder;
 pub use recorder::Totals;
-pub(crate) use recorder::{Keep, Recorder};
 
 /// All remembered requests.
 #[derive(Clone, Debug, Default)]

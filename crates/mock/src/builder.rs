@@ -10,7 +10,7 @@ use outflow_core::Clock;
 use parking_lot::Mutex;
 
 use crate::api::{MockApi, MockConfig, MockShared, State};
-use crate::audit::{Keep, Recorder};
+use crate::audit::Recorder;
 use crate::ban::{BanList, Bans};
 use crate::clock::TokioClock;
 use crate::credential::CallerKey;
@@ -28,41 +28,38 @@ use crate::throttle_response::RetryAfterForm;
 /// Builds a [`MockApi`].
 pub struct Builder {
     quotas: Vec<Quota>,
-    routes: Vec<Route>,
-    key: CallerKey,
-    cost_header: Option<HeaderName>,
-    recorded_headers: Vec<HeaderName>,
-    dialects: Vec<Dialect>,
-    refusing: (u16, RetryAfterForm),
-    bans: Option<Bans>,
-    script: Script,
-    pages: Vec<(Pattern, Arc<MockResponse>)>,
-    keep: Keep,
-    protocols: Protocols,
-    there: Latency,
-    back: Latency,
-    seed: u64,
+    config: MockConfig,
+    state: State,
     clock: Option<Arc<dyn Clock + Send + Sync>>,
 }
 
 impl Builder {
     pub(crate) fn new() -> Self {
-        Self {
-            quotas: Vec::new(),
-            routes: Vec::new(),
+        let config = MockConfig {
             key: CallerKey::None,
+            routes: Vec::new(),
+            default_route: DEFAULT_ROUTE.into(),
             cost_header: None,
             recorded_headers: Vec::new(),
             dialects: Vec::new(),
             refusing: (429, RetryAfterForm::Seconds),
-            bans: None,
+            default_response: Arc::new(MockResponse::default()),
+            protocols: Protocols::Both,
+        };
+        let state = State {
+            enforcer: Enforcer::new(Vec::new()),
+            bans: BanList::default(),
             script: Script::new(),
             pages: Vec::new(),
-            keep: Keep::All,
-            protocols: Protocols::Both,
+            recorder: Recorder::new(usize::MAX),
             there: Latency::None,
             back: Latency::None,
-            seed: 0,
+            rng: Rng::with_seed(0),
+        };
+        Self {
+            quotas: Vec::new(),
+            config,
+            state,
             clock: None,
         }
     }
@@ -77,91 +74,91 @@ impl Builder {
     /// Adds a route after the earlier ones.
     #[must_use]
     pub fn route(mut self, route: Route) -> Self {
-        self.routes.push(route);
+        self.config.routes.push(route);
         self
     }
 
     /// Sets the credential that identifies callers.
     #[must_use]
     pub fn key(mut self, key: CallerKey) -> Self {
-        self.key = key;
+        self.config.key = key;
         self
     }
 
     /// Takes the cost of a request from this header, if present.
     #[must_use]
     pub fn cost_from(mut self, header: HeaderName) -> Self {
-        self.cost_header = Some(header);
+        self.config.cost_header = Some(header);
         self
     }
 
     /// Records this request header in the audit.
     #[must_use]
     pub fn noting(mut self, header: HeaderName) -> Self {
-        self.recorded_headers.push(header);
+        self.config.recorded_headers.push(header);
         self
     }
 
     /// Reports the limits in these headers too.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.dialects.push(dialect);
+        self.config.dialects.push(dialect);
         self
     }
 
     /// Sets the status and the form of the wait for refusals; 429 and seconds by default.
     #[must_use]
     pub fn refusing(mut self, status: u16, form: RetryAfterForm) -> Self {
-        self.refusing = (status, form);
+        self.config.refusing = (status, form);
         self
     }
 
     /// Bans callers that continue after refusals.
     #[must_use]
     pub fn banning(mut self, bans: Bans) -> Self {
-        self.bans = Some(bans);
+        self.state.bans = BanList::new(Some(bans));
         self
     }
 
     /// Sets the script of faults.
     #[must_use]
     pub fn script(mut self, script: Script) -> Self {
-        self.script = script;
+        self.state.script = script;
         self
     }
 
     /// Sets the response for these paths; the first match decides.
     #[must_use]
     pub fn answer(mut self, paths: impl Into<Pattern>, answer: MockResponse) -> Self {
-        self.pages.push((paths.into(), Arc::new(answer)));
+        self.state.pages.push((paths.into(), Arc::new(answer)));
         self
     }
 
     /// Remembers only the last `max` requests and waits, for long runs; totals are always kept.
     #[must_use]
     pub fn remembering(mut self, max: usize) -> Self {
-        self.keep = Keep::Last(max);
+        self.state.recorder = Recorder::new(max);
         self
     }
 
     /// Sets the offered versions of HTTP.
     #[must_use]
     pub fn protocols(mut self, protocols: Protocols) -> Self {
-        self.protocols = protocols;
+        self.config.protocols = protocols;
         self
     }
 
     /// Sets the delays to the server and back. A request arrives after the first delay.
     #[must_use]
     pub fn delay(mut self, there: Latency, back: Latency) -> Self {
-        (self.there, self.back) = (there, back);
+        (self.state.there, self.state.back) = (there, back);
         self
     }
 
     /// Sets the seed of delays.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = seed;
+        self.state.rng = Rng::with_seed(seed);
         self
     }
 
@@ -176,53 +173,24 @@ impl Builder {
     ///
     /// # Errors
     /// If a limit is for a route that does not exist.
-    pub fn build(self) -> Result<MockApi, InvalidApi> {
-        let named = |route: &str| route == DEFAULT_ROUTE || self.routes.iter().any(|known| &*known.name == route);
-        let wanted = self.quotas.iter().filter_map(|quota| quota.route.as_ref());
-        if let Some(route) = wanted.into_iter().find(|route| !named(route)) {
+    pub fn build(mut self) -> Result<MockApi, InvalidApi> {
+        let routes = &self.config.routes;
+        let named = |route: &str| route == DEFAULT_ROUTE || routes.iter().any(|known| &*known.name == route);
+        let mut wanted = self.quotas.iter().filter_map(|quota| quota.route.as_ref());
+        if let Some(route) = wanted.find(|route| !named(route)) {
             return Err(InvalidApi::NoSuchRoute(Arc::clone(route)));
         }
-        Ok(self.built())
-    }
-
-    fn built(self) -> MockApi {
+        self.state.enforcer = Enforcer::new(self.quotas);
         let clock = self.clock.unwrap_or_else(|| Arc::new(TokioClock::new()));
-        let state = State {
-            enforcer: Enforcer::new(self.quotas),
-            bans: BanList::new(self.bans),
-            script: self.script,
-            pages: self.pages,
-            recorder: Recorder::new(self.keep),
-            there: self.there,
-            back: self.back,
-            rng: Rng::with_seed(self.seed),
-        };
-        let config = MockConfig {
-            key: self.key,
-            routes: self.routes,
-            default_route: DEFAULT_ROUTE.into(),
-            cost_header: self.cost_header,
-            recorded_headers: self.recorded_headers,
-            dialects: self.dialects,
-            refusing: self.refusing,
-            default_response: Arc::new(MockResponse::default()),
-            protocols: self.protocols,
-        };
-        MockApi {
+        Ok(MockApi {
             shared: Arc::new(MockShared {
                 started: clock.now(),
                 clock,
-                config,
+                config: self.config,
                 connections: AtomicU64::new(0),
-                state: Mutex::new(state),
+                state: Mutex::new(self.state),
             }),
-        }
-    }
-}
-
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").finish_non_exhaustive()
+        })
     }
 }
 

@@ -75,10 +75,7 @@ fn streamed(question: &ChatRequest) -> Response<Payload> {
         events.push_back(chunk(question, &json!([]), &usage(question)));
     }
     events.push_back(Bytes::from_static(b"data: [DONE]\n\n"));
-    let mut response = Response::new(Payload::events(events, WORD_INTERVAL));
-    let kind = HeaderValue::from_static("text/event-stream");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
+    typed_response("text/event-stream", Payload::events(events, WORD_INTERVAL))
 }
 
 fn chunk(question: &ChatRequest, choices: &Value, usage: &Value) -> Bytes {
@@ -115,9 +112,14 @@ fn misunderstood() -> Value {
 }
 
 fn document(status: StatusCode, document: &Value) -> Response<Payload> {
-    let mut response = Response::new(Payload::Whole(document.to_string().into()));
+    let mut response = typed_response("application/json", Payload::Whole(document.to_string().into()));
     *response.status_mut() = status;
-    let kind = HeaderValue::from_static("application/json");
+    response
+}
+
+fn typed_response(kind: &'static str, payload: Payload) -> Response<Payload> {
+    let mut response = Response::new(payload);
+    let kind = HeaderValue::from_static(kind);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }

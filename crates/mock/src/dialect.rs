@@ -55,11 +55,10 @@ impl Dialect {
                 put(headers, "x-ratelimit-reset", form.write(tightest, moment));
             }
             Self::OpenAi => statuses.iter().for_each(|s| {
-                put(headers, &format!("x-ratelimit-limit-{}", s.name), s.limit);
-                let remaining = format!("x-ratelimit-remaining-{}", s.name);
-                put(headers, &remaining, s.remaining());
-                let reset = format!("x-ratelimit-reset-{}", s.name);
-                put(headers, &reset, ResetForm::Span.write(s, moment));
+                let name = |part| format!("x-ratelimit-{part}-{}", s.name);
+                put(headers, &name("limit"), s.limit);
+                put(headers, &name("remaining"), s.remaining());
+                put(headers, &name("reset"), ResetForm::Span.write(s, moment));
             }),
             Self::Anthropic => statuses.iter().for_each(|s| {
                 let name = |part| format!("anthropic-ratelimit-{}-{part}", s.name);

@@ -9,10 +9,11 @@ use crate::payload::length;
 /// Measures a body while it arrives and stores only its beginning.
 #[derive(Debug)]
 pub(crate) struct Echo {
-    length: u64,
+    pub(crate) length: u64,
     hash: u64,
     keeps: usize,
-    kept: Vec<u8>,
+    /// Stored beginning of the body.
+    pub(crate) kept: Vec<u8>,
 }
 
 impl Echo {
@@ -33,15 +34,6 @@ impl Echo {
         }
         let room = self.keeps - self.kept.len();
         self.kept.extend(piece.iter().take(room));
-    }
-
-    /// Returns the stored beginning of the body.
-    pub(crate) fn kept(&self) -> &[u8] {
-        &self.kept
-    }
-
-    pub(crate) fn length(&self) -> u64 {
-        self.length
     }
 
     pub(crate) fn json(&self, request: &Parts) -> Bytes {

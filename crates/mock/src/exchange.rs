@@ -133,13 +133,13 @@ impl<'a> BodyReader<'a> {
             match body.frame().await {
                 Some(Ok(frame)) => {
                     self.echo.take(frame.data_ref().unwrap_or(&Bytes::new()));
-                    self.received = Received::Cut(self.echo.length());
+                    self.received = Received::Cut(self.echo.length);
                 }
                 Some(Err(_)) => return,
                 None => break,
             }
         }
-        self.received = Received::Whole(self.echo.length());
+        self.received = Received::Whole(self.echo.length);
     }
 }
 

@@ -104,8 +104,14 @@ impl Fault {
             Self::InterimFlood(count) => (interim(*count).into(), Then::Hold),
             Self::Unasked101 => (SWITCH.into(), Then::Hold),
             Self::Garbage => (GARBAGE.into(), Then::Close),
-            Self::EndlessHead(every) => (START.into(), repeat(*every)),
-            Self::HugeHeader(size) => (huge(*size).into(), Then::Hold),
+            Self::EndlessHead(every) => {
+                let (line, every) = ("x-more: to come\r\n".into(), *every);
+                (START.into(), Then::Repeat { line, every })
+            }
+            Self::HugeHeader(size) => {
+                let head = format!("{START}x-huge: {}\r\n{END}", "h".repeat(*size));
+                (head.into(), Then::Hold)
+            }
             Self::ManyHeaders(count) => (many(*count).into(), Then::Hold),
             Self::Bytes(bytes) => (bytes.clone(), Then::Close),
             Self::Held(bytes) => (bytes.clone(), Then::Hold),
@@ -121,17 +127,6 @@ impl Fault {
 fn interim(count: u32) -> String {
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(count) + WHOLE
-}
-
-fn repeat(every: Duration) -> Then {
-    Then::Repeat {
-        line: "x-more: to come\r\n".into(),
-        every,
-    }
-}
-
-fn huge(size: usize) -> String {
-    format!("{START}x-huge: {}\r\n{END}", "h".repeat(size))
 }
 
 fn many(count: usize) -> String {

@@ -43,20 +43,11 @@ impl<I> HijackedIo<I> {
     }
 }
 
-/// Behaviour of the other end after a fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PeerReaction {
-    /// It sent nothing more.
-    Silent,
-    /// It used the connection again.
-    SentMore,
-}
-
 impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
-    /// Carries out a fault. The other end may close at any time.
-    pub(crate) async fn play(mut self, plan: FaultPlan) -> PeerReaction {
+    /// Carries out a fault. The other end may close at any time. Returns true if it used the connection again.
+    pub(crate) async fn play(mut self, plan: FaultPlan) -> bool {
         if self.write_all(&plan.bytes).await.is_err() || self.flush().await.is_err() {
-            return PeerReaction::Silent;
+            return false;
         }
         match plan.then {
             Then::Reset => (self.harden)(&self.lock()),
@@ -68,16 +59,16 @@ impl<I: AsyncRead + AsyncWrite + Unpin> HijackedIo<I> {
                 }
             }
         }
-        PeerReaction::Silent
+        false
     }
 
-    async fn hold(&mut self) -> PeerReaction {
-        let mut after = PeerReaction::Silent;
+    async fn hold(&mut self) -> bool {
+        let mut sent_more = false;
         let mut more = [0; 1024];
         while let Ok(1..) = self.read(&mut more).await {
-            after = PeerReaction::SentMore;
+            sent_more = true;
         }
-        after
+        sent_more
     }
 }
 

@@ -52,10 +52,6 @@ pub(crate) enum Payload {
 }
 
 impl Payload {
-    pub(crate) fn empty() -> Self {
-        Self::Whole(Bytes::new())
-    }
-
     pub(crate) fn drip(bytes: Bytes, every: Duration) -> Self {
         Self::Drip {
             bytes,

@@ -99,7 +99,7 @@ impl MockResponse {
     pub(crate) fn response(&self, request: &Parts, echo: &Echo) -> http::Response<Payload> {
         let known = self.is_known(&request.headers);
         let mut response = if known {
-            let mut unchanged = http::Response::new(Payload::empty());
+            let mut unchanged = http::Response::new(Payload::Whole(Bytes::new()));
             *unchanged.status_mut() = StatusCode::NOT_MODIFIED;
             unchanged
         } else {
@@ -119,7 +119,7 @@ impl MockResponse {
             Content::Endless => Payload::Endless,
             Content::Drip { bytes, every } => Payload::drip(bytes.clone(), *every),
             Content::Echo => Payload::Whole(echo.json(request)),
-            Content::Chat => return chat::reply(echo.kept()),
+            Content::Chat => return chat::reply(&echo.kept),
         };
         let mut response = http::Response::new(payload);
         *response.status_mut() = self.status;

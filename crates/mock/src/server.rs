@@ -6,6 +6,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -17,7 +18,7 @@ use tokio::time::sleep;
 
 use crate::api::{MockApi, MockShared};
 use crate::exchange::Exchange;
-use crate::hijacked_io::{HijackedIo, PeerReaction};
+use crate::hijacked_io::HijackedIo;
 use crate::tasks::{Spawner, Tasks};
 use crate::tls::{HandshakeServer, Tls};
 
@@ -127,7 +128,7 @@ impl Server {
     fn accepting(api: &MockApi, listener: TcpListener, tls: Option<HandshakeServer>) -> io::Result<Self> {
         let mut server = api.in_memory();
         server.address = Some(listener.local_addr()?);
-        server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem().to_owned());
+        server.ca_pem = tls.as_ref().map(|greeter| greeter.ca_pem.to_string());
         let acceptor = server.acceptor();
         let spawner = acceptor.spawner.clone();
         spawner.spawn(async move { acceptor.accept(listener, tls).await });
@@ -195,7 +196,7 @@ impl ConnectionAcceptor {
     {
         let (takeover, mut taken) = mpsc::channel(1);
         let exchange = Arc::new(Exchange {
-            connection: self.shared.next_connection(),
+            connection: self.shared.connections.fetch_add(1, Ordering::Relaxed),
             shared: Arc::clone(&self.shared),
             spawner: self.spawner.clone(),
             takeover,
@@ -212,9 +213,9 @@ impl ConnectionAcceptor {
             _ = http.serve_connection(TokioIo::new(io.clone()), service) => None,
         };
         if let Some(plan) = plan
-            && io.play(plan).await == PeerReaction::SentMore
+            && io.play(plan).await
         {
-            self.shared.lock().recorder.reused_after_fault();
+            self.shared.lock().recorder.totals.reused_after_fault += 1;
         }
     }
 }

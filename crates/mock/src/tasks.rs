@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use hyper::rt::Executor;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ impl Tasks {
 
     /// Ends all tasks; returns the payload of the first panic, if there was one.
     pub(crate) fn stop(&self) -> Option<Box<dyn Any + Send>> {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         running.reap();
         running.set.abort_all();
         running.panic.take()
@@ -39,13 +39,9 @@ impl Tasks {
 
     #[expect(clippy::disallowed_methods, reason = "this is the one file of the crate that spawns")]
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut running = self.lock();
+        let mut running = self.running.lock();
         running.reap();
         running.set.spawn(task);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Running> {
-        self.running.lock()
     }
 }
 

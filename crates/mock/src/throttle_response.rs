@@ -63,6 +63,7 @@ pub enum RetryAfterForm {
 }
 
 /// Wait as it is sent.
+#[derive(Default)]
 pub(crate) struct FormattedWait {
     /// The header, if there is one.
     pub(crate) value: Option<HeaderValue>,
@@ -74,7 +75,7 @@ impl RetryAfterForm {
     /// Formats the wait at a moment. Rounding only makes it longer.
     pub(crate) fn format(&self, wait: Duration, moment: ClockPair) -> FormattedWait {
         match self {
-            Self::Nothing => FormattedWait::nothing(),
+            Self::Nothing => FormattedWait::default(),
             Self::Seconds => {
                 let secs = whole_seconds(wait);
                 FormattedWait::value(secs.to_string().as_bytes(), Some(Duration::from_secs(secs)))
@@ -97,13 +98,6 @@ impl RetryAfterForm {
 }
 
 impl FormattedWait {
-    fn nothing() -> Self {
-        Self {
-            value: None,
-            wait: None,
-        }
-    }
-
     fn value(text: &[u8], wait: Option<Duration>) -> Self {
         Self {
             value: HeaderValue::from_bytes(text).ok(),

@@ -40,7 +40,7 @@ pub enum Tls {
 #[derive(Clone)]
 pub(crate) struct HandshakeServer {
     tls: Tls,
-    ca_pem: Arc<str>,
+    pub(crate) ca_pem: Arc<str>,
     acceptor: TlsAcceptor,
 }
 
@@ -61,10 +61,6 @@ impl HandshakeServer {
             ca_pem: authority.pem.into(),
             acceptor: TlsAcceptor::from(Arc::new(config)),
         })
-    }
-
-    pub(crate) fn ca_pem(&self) -> &str {
-        &self.ca_pem
     }
 
     /// Returns the secured stream, if the handshake succeeds.

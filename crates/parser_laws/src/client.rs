@@ -11,13 +11,13 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, COOKIE, HOST, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use outflow::cache::{Cache, CacheLookup, CacheQuery, CacheSettings, CacheableResponse as Said, StoreDecision};
-use outflow::config::{Config, DiagnosticSeverity, Diagnostics, Environment, Source};
+use outflow::config::{Config, Diagnostics, Environment, Source};
 use outflow::core::WallTime;
-use outflow::{
-    Api, BaseUrl, CacheMode, Credential, CredentialPlacement, Events, Outflow, Rules, SystemClock, Upstream,
-};
-use outflow_mock::{Arrival, MockApi, MockResponse};
+use outflow::{Api, BaseUrl, CacheMode, Events, Outflow, SystemClock, Upstream};
+use outflow_mock::{MockApi, MockResponse};
 use tokio::runtime::Runtime;
+
+use crate::{KEY, client_of, has_error, runtime, text_of};
 
 /// A configuration is accepted and its rules can be used, or it is refused with a line for each
 /// error. Lines of `env NAME=VALUE` are its environment.
@@ -36,10 +36,7 @@ pub fn config(input: &[u8]) {
             config.apis.iter().for_each(usable);
         }
         Err(diagnostics) => {
-            let errors = diagnostics
-                .iter()
-                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-            assert!(errors.count() > 0, "{diagnostics}");
+            has_error(&diagnostics);
             placed(&diagnostics);
         }
     }
@@ -234,26 +231,12 @@ struct ClientFixture {
 
 impl ClientFixture {
     fn new() -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().expect("a runtime");
+        let runtime = runtime();
         let inside = runtime.enter();
         let strict = MockApi::builder().remembering(64);
         let strict = NOTED.into_iter().fold(strict, outflow_mock::Builder::noting);
         let strict = strict.build().expect("valid");
-        let server = Arc::new(strict.in_memory());
-        let mut api = Api::new("fuzzed", HERE.parse().expect("a URL"));
-        api.rules = Rules::unlimited();
-        api.retry.count = 0;
-        api.credential = Some(Credential {
-            secret: KEY.into(),
-            place: CredentialPlacement::Bearer,
-        });
-        let connect = move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn outflow::IoStream> = Box::new(server.connect());
-            Box::pin(async move { Ok(pipe) })
-        };
-        let client = Outflow::builder().api(api).connector(Arc::new(connect));
-        let client = client.build().expect("valid");
+        let client = client_of("fuzzed", HERE, &strict);
         drop(inside);
         Self {
             runtime,
@@ -273,28 +256,21 @@ impl ClientFixture {
         let arrivals = audit.arrivals().iter();
         let mut sent = arrivals.filter(|arrival| arrival.number >= before);
         let first = sent.next().expect("the call itself");
-        assert!(says(first, &AUTHORIZATION).is_some_and(|key| key.contains(KEY)));
+        assert!(text_of(first, &AUTHORIZATION).is_some_and(|key| key.contains(KEY)));
         for arrival in sent {
-            let host = says(arrival, &HOST).unwrap_or_default();
+            let host = text_of(arrival, &HOST).unwrap_or_default();
             let here = ["api.example.com", "api.example.com:80"]
                 .iter()
                 .any(|name| host.eq_ignore_ascii_case(name));
-            let shown = says(arrival, &AUTHORIZATION).or(says(arrival, &COOKIE));
+            let shown = text_of(arrival, &AUTHORIZATION).or(text_of(arrival, &COOKIE));
             assert!(here || shown.is_none(), "{host} of {location:?}");
         }
     }
 }
 
-fn says<'a>(arrival: &'a Arrival, name: &HeaderName) -> Option<&'a str> {
-    let mut noted = arrival.headers.iter();
-    let (_, value) = noted.find(|(noted, _)| noted == name)?;
-    value.to_str().ok()
-}
-
 const NOTED: [HeaderName; 3] = [AUTHORIZATION, COOKIE, HOST];
 const HERE: &str = "http://api.example.com/v1";
 const PAGE: &str = "http://api.example.com/page";
-const KEY: &str = "c4n4ry-k3y";
 const OWN: &[u8] = b"one's own";
 const OTHER: &[u8] = b"another's";
 

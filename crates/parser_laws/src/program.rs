@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{Method, Request, Response};
-use outflow::config::{DiagnosticSeverity, Environment, RuntimeOverrides as SetByHand, Source, set_variable};
+use outflow::config::{Environment, RuntimeOverrides as SetByHand, Source, set_variable};
 use outflow::{Config, Outflow};
 use outflow_admin::fuzzing::AdminFuzz;
 use outflow_cli::fuzzing;
 use outflow_cli::{ConfigSources, ProgramConfig};
 use serde_json::Value;
-use tokio::runtime::Runtime;
+
+use crate::{has_error, runtime};
 
 /// Every operator request gets a response: an invalid one is a client error, never a server error,
 /// and is reported as a problem in the common shape. Empty lines divide requests; the first line of
@@ -146,18 +147,8 @@ pub fn overrides(input: &[u8]) {
                 |config: &ProgramConfig| -> Vec<_> { config.client.apis.iter().map(|api| api.name.clone()).collect() };
             assert_eq!(names(&before), names(&after), "an API cannot be set");
         }
-        Err(diagnostics) => {
-            let wrong = diagnostics
-                .iter()
-                .filter(|diagnostic| diagnostic.severity == DiagnosticSeverity::Error);
-            assert!(wrong.count() > 0, "{diagnostics}");
-        }
+        Err(diagnostics) => has_error(&diagnostics),
     }
-}
-
-fn runtime() -> Runtime {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    { runtime }.enable_all().build().expect("a runtime")
 }
 
 /// An API without calls, with two groups.

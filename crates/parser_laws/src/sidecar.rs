@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, Version};
-use outflow::{Api, BaseUrl, Credential, CredentialPlacement, Outflow, Rules, SystemClock, Tasks};
+use outflow::{BaseUrl, SystemClock, Tasks};
 use outflow_mock::{MockApi, MockResponse};
 use outflow_sidecar::ServerConfig;
 use outflow_sidecar::Sidecar;
 use outflow_sidecar::fuzzing::{self, ParsedRequest, ParsedRequests, SidecarFuzz};
 use tokio::runtime::Runtime;
+
+use crate::{client_of, runtime, text_of};
 
 /// Equal bytes pass however the input is cut. The parser reads passed bytes as equal requests with
 /// equal bodies, or refuses them. The first two bytes choose the cuts and the bounds.
@@ -88,13 +90,7 @@ impl SidecarFixture {
         let noted = NOTED.into_iter().map(HeaderName::from_static);
         let strict = noted.fold(strict.remembering(256), outflow_mock::Builder::noting);
         let strict = strict.build().expect("valid");
-        let server = Arc::new(strict.in_memory());
-        let connect = move |_: &str, _: u16| -> outflow::Connecting {
-            let pipe: Box<dyn outflow::IoStream> = Box::new(server.connect());
-            Box::pin(async move { Ok(pipe) })
-        };
-        let client = Outflow::builder().api(api()).connector(Arc::new(connect));
-        let client = client.build().expect("valid");
+        let client = client_of("stock", BASE, &strict);
         let clock = Arc::new(SystemClock::new());
         let tasks = Tasks::new("outflow", client.events().clone(), clock);
         let sidecar = Sidecar::new(client, tasks, ServerConfig::default());
@@ -123,12 +119,8 @@ impl SidecarFixture {
         let asked = reading.bodies.len();
         assert!(reading.is_http2 || sent.len() <= asked, "{sent:?}");
         for arrival in sent {
-            let said = |name: &HeaderName| {
-                let mut noted = arrival.headers.iter();
-                noted.find(|(noted, _)| noted == name).map(|(_, value)| value)
-            };
-            assert_eq!(said(&HOST).expect("a host"), "api.example.com");
-            assert_eq!(said(&AUTHORIZATION).expect("a key"), "Bearer c4n4ry-k3y");
+            assert_eq!(text_of(arrival, &HOST), Some("api.example.com"));
+            assert_eq!(text_of(arrival, &AUTHORIZATION), Some("Bearer c4n4ry-k3y"));
             let below = arrival.path.strip_prefix("/v1").expect("below its path");
             assert!(below.is_empty() || below.starts_with('/'), "{arrival:?}");
             let climbs = |part: &str| part == "." || part == "..";
@@ -141,17 +133,6 @@ impl SidecarFixture {
             assert!(version.starts_with(b"HTTP/1."), "{answers:?}");
         }
     }
-}
-
-fn api() -> Api {
-    let mut api = Api::new("stock", BASE.parse().expect("a URL"));
-    api.rules = Rules::unlimited();
-    api.retry.count = 0;
-    api.credential = Some(Credential {
-        secret: "c4n4ry-k3y".into(),
-        place: CredentialPlacement::Bearer,
-    });
-    api
 }
 
 /// A target is an API's name and a rest, and any rest leads below the API's base or nowhere.
@@ -207,11 +188,6 @@ pub fn control_headers(input: &[u8]) {
             assert!(!advice.is_empty());
         }
     }
-}
-
-fn runtime() -> Runtime {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    { runtime }.enable_all().build().expect("a runtime")
 }
 
 /// A request that calls no API and closes its connection.

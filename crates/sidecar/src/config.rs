@@ -63,16 +63,12 @@ impl Section for ServerConfig {
     fn read(table: &TableReader<'_>, environment: &Environment) -> Self {
         let default = Self::default();
         let (listen, token) = read_listener(table, environment, default.listen);
+        let duration = |key, default| table.read(key, read_positive_duration).unwrap_or(default);
         let workers = table.read("workers", |item| read_integer(item, 1..=MAX_WORKERS));
-        let header_timeout = table.read("header_timeout", read_positive_duration);
-        let body_timeout = table.read("body_timeout", read_positive_duration);
-        let idle_timeout = table.read("idle_timeout", read_positive_duration);
+        let header_timeout = duration("header_timeout", default.header_timeout);
+        let body_timeout = duration("body_timeout", default.body_timeout);
+        let idle_timeout = duration("idle_timeout", default.idle_timeout);
         let max_connections = table.read("max_connections", read_connections);
-        let per_client = table.read("max_connections_per_client", read_connections);
-        let max_headers = table.read("max_headers", |item| read_integer(item, 1..=MAX_HEADERS));
-        let max_header_size = table.read("max_header_size", read_header_size);
-        let max_body = table.read("max_body", read_size);
-        let grace = table.read("grace", read_positive_duration);
         let max_connections = max_connections.unwrap_or(default.max_connections);
         // On this machine one program is often the only caller, and all programs have one address.
         let default_per_client = if listen.is_local() {
@@ -80,13 +76,17 @@ impl Section for ServerConfig {
         } else {
             REMOTE_CONNECTIONS
         };
+        let per_client = table.read("max_connections_per_client", read_connections);
+        let max_headers = table.read("max_headers", |item| read_integer(item, 1..=MAX_HEADERS));
+        let max_header_size = table.read("max_header_size", read_header_size);
+        let max_body = table.read("max_body", read_size);
         Self {
             listen,
             token,
             workers: workers.and_then(|count| u16::try_from(count).ok()),
-            header_timeout: header_timeout.unwrap_or(default.header_timeout),
-            body_timeout: body_timeout.unwrap_or(default.body_timeout),
-            idle_timeout: idle_timeout.unwrap_or(default.idle_timeout),
+            header_timeout,
+            body_timeout,
+            idle_timeout,
             max_connections,
             max_connections_per_client: per_client.unwrap_or(default_per_client),
             max_headers: max_headers
@@ -94,7 +94,7 @@ impl Section for ServerConfig {
                 .unwrap_or(default.max_headers),
             max_header_size: max_header_size.unwrap_or(default.max_header_size),
             max_body: max_body.unwrap_or(default.max_body),
-            grace: grace.unwrap_or(default.grace),
+            grace: duration("grace", default.grace),
         }
     }
 

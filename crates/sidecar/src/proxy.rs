@@ -78,21 +78,21 @@ impl ProxyHandler {
         };
         let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
-        let body = RequestBody::new(body, &config).without_trailer(key_header(api.config()));
+        let body = RequestBody::new(body, &config, key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
         let trailers = hop_by_hop::trailer_support(&head.headers);
         let call = api.request(head.method, route.path);
         let call = overrides.apply(call.redirects(0));
-        let failure = body.failure();
+        let failure = body.failure.clone();
         let call = attach(call, head.headers, body).await;
         let call = call.map_err(|error| error_response::body_problem(route.api, error))?;
         let result = match mode {
             ResponseMode::Buffered => call.send().await,
             ResponseMode::Streamed => call.send_streaming().await,
         };
-        match (result, failure.error()) {
+        match (result, failure.get()) {
             (Ok(response), _) => Ok(build_response(api.upstream(), response, trailers)),
-            (Err(_), Some(error)) => Err(error_response::body_problem(route.api, error)),
+            (Err(_), Some(error)) => Err(error_response::body_problem(route.api, *error)),
             (Err(error), None) if error.is_upload() => Err(error_response::body_problem(route.api, BodyError::Slow)),
             (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
         }
@@ -197,7 +197,7 @@ fn invalid_control_header(invalid: &InvalidControl) -> ProxyProblem {
 }
 
 fn text_response(text: String) -> Response<BodySource> {
-    let mut response = Response::new(BodySource::text(Bytes::from(text)));
+    let mut response = Response::new(BodySource::Text(Bytes::from(text)));
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, plain);
     response

@@ -7,8 +7,10 @@ use std::time::Duration;
 /// Source of one-way latencies.
 #[derive(Clone, Debug)]
 pub struct Network {
-    latency: Duration,
-    jitter: Duration,
+    /// Shortest latency.
+    pub latency: Duration,
+    /// Largest addition to the latency.
+    pub jitter: Duration,
     counter: u64,
 }
 
@@ -27,16 +29,6 @@ impl Network {
         let spread = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
         let extra = self.next_random() % spread.saturating_add(1);
         self.latency.saturating_add(Duration::from_nanos(extra))
-    }
-
-    /// Returns the shortest latency.
-    pub const fn latency(&self) -> Duration {
-        self.latency
-    }
-
-    /// Returns the largest addition to the latency.
-    pub const fn jitter(&self) -> Duration {
-        self.jitter
     }
 
     /// Advances the counter by an odd step and mixes its bits until each depends on all.

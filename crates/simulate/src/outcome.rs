@@ -76,7 +76,7 @@ fn half_time_parts(scenario: &Scenario, history: &SimHistory, half_time: f64) ->
 }
 
 /// Returns Jain's index: the square of the sum over the sum of squares, per head.
-fn jain(parts: &[f64]) -> f64 {
+pub(crate) fn jain(parts: &[f64]) -> f64 {
     let sum: f64 = parts.iter().sum();
     let squares: f64 = parts.iter().map(|part| part * part).sum();
     if squares > 0.0 {

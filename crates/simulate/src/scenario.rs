@@ -40,29 +40,24 @@ impl ScenarioName {
 
     /// Returns its name on the command line.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Headline => "headline",
-            Self::Thousand => "thousand",
-            Self::ComeAndGo => "come_and_go",
-            Self::Asymmetric => "asymmetric",
-            Self::Weights => "weights",
-            Self::Capped => "capped",
-            Self::Halved => "halved",
-            Self::Many => "many",
-        }
+        self.texts().0
     }
 
     /// Returns its help text.
     pub const fn description(self) -> &'static str {
+        self.texts().1
+    }
+
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::Headline => "3 tenants of 5,000 jobs, 10/s each",
-            Self::Thousand => "1,000 jobs of one tenant at 100/s",
-            Self::ComeAndGo => "Two tenants join a busy one for a while, shared 30/s",
-            Self::Asymmetric => "10,000, 1,000 and 100 jobs, shared 30/s",
-            Self::Weights => "Weights 3 : 2 : 1, shared 30/s",
-            Self::Capped => "Weights 3 : 2 : 1, the third capped at 2/s, shared 30/s",
-            Self::Halved => "Shared 30/s, of which half for 100 s",
-            Self::Many => "1,000 tenants of 15 jobs, shared 300/s",
+            Self::Headline => ("headline", "3 tenants of 5,000 jobs, 10/s each"),
+            Self::Thousand => ("thousand", "1,000 jobs of one tenant at 100/s"),
+            Self::ComeAndGo => ("come_and_go", "Two tenants join a busy one for a while, shared 30/s"),
+            Self::Asymmetric => ("asymmetric", "10,000, 1,000 and 100 jobs, shared 30/s"),
+            Self::Weights => ("weights", "Weights 3 : 2 : 1, shared 30/s"),
+            Self::Capped => ("capped", "Weights 3 : 2 : 1, the third capped at 2/s, shared 30/s"),
+            Self::Halved => ("halved", "Shared 30/s, of which half for 100 s"),
+            Self::Many => ("many", "1,000 tenants of 15 jobs, shared 300/s"),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use job_first::{JobFirst, RetryWait};
-use outflow_core::{ClockPair, CongestionRule, Nanos, WallTime};
+use outflow_core::{ClockPair, CongestionRule, Limit, MeterSet, Nanos, WallTime};
 use permit_first::PermitScheduler;
 
 use super::scenario::Scenario;
@@ -97,10 +97,18 @@ impl fmt::Display for SchedulerName {
     }
 }
 
-/// Returns both clocks: virtual time starts at a full second of wall time.
-fn moment(now: Nanos) -> ClockPair {
-    ClockPair {
-        now,
-        wall: WallTime::since_epoch(Duration::from_nanos(now.as_nanos())),
-    }
+/// Returns meters for a rate per second, or none.
+fn meters(rate: Option<u64>, limit: fn(u64) -> SetupResult<Limit>) -> SetupResult<MeterSet> {
+    let limits: Result<Vec<_>, _> = rate.into_iter().map(limit).collect();
+    Ok(MeterSet::new(&limits?, ClockPair::default())?)
+}
+
+fn reconfigure(meters: &mut MeterSet, now: Nanos, limit: SetupResult<Limit>) {
+    let Ok(limit) = limit else {
+        return;
+    };
+    // Virtual time starts at a full second of wall time.
+    let wall = WallTime::since_epoch(Duration::from_nanos(now.as_nanos()));
+    // One limit replaces one, so the number of limits stays valid.
+    let _ = meters.reconfigure(ClockPair { now, wall }, &[limit]);
 }

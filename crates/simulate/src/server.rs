@@ -15,8 +15,10 @@ pub(crate) struct SimulatedServer {
     changes: Vec<RateChange>,
     logs: Vec<RequestLog>,
     is_shared: bool,
-    throttled: u64,
-    peak: PeakWindow,
+    /// Number of throttled requests.
+    pub(crate) throttled: u64,
+    /// Fullest window, throttled requests included.
+    pub(crate) peak: PeakWindow,
 }
 
 /// Reply to one request.
@@ -77,16 +79,6 @@ impl SimulatedServer {
         ServerReply::Throttled(next_quota(&log.accepted, allowed))
     }
 
-    /// Returns the number of throttled requests.
-    pub(crate) const fn throttled(&self) -> u64 {
-        self.throttled
-    }
-
-    /// Returns the fullest window, throttled requests included.
-    pub(crate) const fn peak(&self) -> PeakWindow {
-        self.peak
-    }
-
     fn rate_at(&self, now: Nanos) -> u64 {
         let mut past = self.changes.iter().rev().filter(|change| change.at <= now);
         past.next().map_or(self.rate, |change| change.rate)
@@ -138,7 +130,7 @@ mod tests {
         assert_eq!(server.arrive(at(1_099), 0), ServerReply::Throttled(at(1_100)));
         assert_eq!(server.arrive(at(1_099), 1), ServerReply::Accepted);
         assert_eq!(server.arrive(at(1_100), 0), ServerReply::Accepted);
-        assert_eq!((server.throttled(), server.peak().arrived), (1, 11));
+        assert_eq!((server.throttled, server.peak.arrived), (1, 11));
     }
 
     // 30/s until 50 s and 15/s from then on: the sixteenth of the last second must leave first.

@@ -57,7 +57,7 @@ enum SimEvent {
     Wake,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct SimRecord {
     tenant: usize,
     throttles: u64,
@@ -166,8 +166,11 @@ impl SimWorld {
     fn plan_submissions(&mut self, scenario: &Scenario) {
         for (tenant, plan) in scenario.tenants.iter().enumerate() {
             let first = self.jobs.len();
-            let jobs = (0..plan.jobs).map(|_| SimRecord::new(tenant));
-            self.jobs.extend(jobs);
+            let record = SimRecord {
+                tenant,
+                ..SimRecord::default()
+            };
+            self.jobs.extend((0..plan.jobs).map(|_| record));
             let end = self.jobs.len();
             self.plan(plan.at, SimEvent::Submit { tenant, first, end });
         }
@@ -178,7 +181,7 @@ impl SimWorld {
     fn plan_changes(&mut self, changes: &[RateChange]) {
         let mut before = u64::MAX;
         for change in changes {
-            let notice = 2 * (self.network.latency() + self.network.jitter());
+            let notice = 2 * (self.network.latency + self.network.jitter);
             let learned = if change.rate < before {
                 change.at.saturating_sub(notice)
             } else {
@@ -224,20 +227,8 @@ impl SimWorld {
         SimHistory {
             served,
             throttles,
-            throttled: self.server.throttled(),
-            peak: self.server.peak(),
-        }
-    }
-}
-
-impl SimRecord {
-    const fn new(tenant: usize) -> Self {
-        Self {
-            tenant,
-            throttles: 0,
-            send: 0,
-            sent: Nanos::ZERO,
-            done: None,
+            throttled: self.server.throttled,
+            peak: self.server.peak,
         }
     }
 }

@@ -33,53 +33,30 @@ enum StoreVariant {
     Redis(Box<RedisStore>),
 }
 
-macro_rules! either {
-    ($store:expr, $step:ident($($what:expr),*)) => {
-        match &$store.store {
-            StoreVariant::Embedded(store) => store.$step($($what),*).await,
-            StoreVariant::Redis(store) => store.$step($($what),*).await,
+/// Implements steps that the chosen store performs.
+macro_rules! forward {
+    ($($step:ident($($name:ident: $type:ty),*) -> $done:ty;)*) => {$(
+        async fn $step(&self, $($name: $type),*) -> StoreResult<$done> {
+            match &self.store {
+                StoreVariant::Embedded(store) => store.$step($($name),*).await,
+                StoreVariant::Redis(store) => store.$step($($name),*).await,
+            }
         }
-    };
+    )*};
 }
 
 impl JobQueue for AnyStore {
-    async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        either!(self, submit(batch))
-    }
-
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
-        match self.closed_for(&ask.lane) {
-            Some(left) => Ok(ClaimBatch {
-                jobs: Vec::new(),
+    async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+        if let Some(left) = self.closed_for(&request.lane) {
+            return Ok(ClaimBatch {
                 next: Some(left),
                 ..ClaimBatch::default()
-            }),
-            None => either!(self, claim(ask, gate)),
+            });
         }
-    }
-
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
-        either!(self, settle(session, ends))
-    }
-
-    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
-        either!(self, debit(start))
-    }
-
-    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        either!(self, refund(start, at))
-    }
-
-    async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        either!(self, heartbeat(session, lease))
-    }
-
-    async fn reap(&self, max: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        either!(self, reap(max, recoveries))
-    }
-
-    async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        either!(self, release_unknown(session, known))
+        match &self.store {
+            StoreVariant::Embedded(store) => store.claim(request, filter).await,
+            StoreVariant::Redis(store) => store.claim(request, filter).await,
+        }
     }
 
     // Created at once, not at the first poll: a change in between must not be missed.
@@ -91,131 +68,69 @@ impl JobQueue for AnyStore {
         changed
     }
 
-    async fn lanes(&self) -> StoreResult<Vec<Name>> {
-        either!(self, lanes())
+    forward! {
+        submit(batch: SubmitBatch) -> SubmitResult;
+        settle(session: &Name, ends: Vec<Settlement>) -> Vec<SettleResult>;
+        debit(start: &StartDebit) -> Option<Duration>;
+        refund(start: &StartDebit, at: Duration) -> ();
+        heartbeat(session: &Name, lease: Duration) -> HeartbeatResult;
+        reap(max: usize, recoveries: u32) -> ReapResult;
+        release_unknown(session: &Name, known: &[FencingToken]) -> u64;
+        lanes() -> Vec<Name>;
     }
 }
 
 impl TenantStore for AnyStore {
-    async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        either!(self, set_default_rule(rule))
-    }
-
-    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        either!(self, set_rule(tenant, rule))
-    }
-
-    async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        either!(self, remove_rule(tenant))
-    }
-
-    async fn release_deferred(&self, tenant: &Name, max: u64) -> StoreResult<u64> {
-        either!(self, release_deferred(tenant, max))
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        either!(self, active_tenants())
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        either!(self, tenant(name))
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        either!(self, tenants(page))
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        either!(self, sample_congestion(keep))
-    }
-
-    async fn congestion_history(&self, tenant: &Name, max: usize) -> StoreResult<Vec<CongestionSample>> {
-        either!(self, congestion_history(tenant, max))
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        either!(self, reset_congestion(tenant))
+    forward! {
+        set_default_rule(rule: TenantRule) -> ();
+        set_rule(tenant: &Name, rule: TenantRule) -> ();
+        remove_rule(tenant: &Name) -> ();
+        release_deferred(tenant: &Name, max: u64) -> u64;
+        active_tenants() -> u64;
+        tenant(name: &Name) -> Option<TenantReport>;
+        tenants(page: PageRequest) -> Vec<TenantReport>;
+        sample_congestion(keep: Duration) -> ();
+        congestion_history(tenant: &Name, max: usize) -> Vec<CongestionSample>;
+        reset_congestion(tenant: &Name) -> ();
     }
 }
 
 impl ActionStore for AnyStore {
-    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
-        either!(self, open(spec))
-    }
-
-    async fn close(&self, action: &Name) -> StoreResult<()> {
-        either!(self, close(action))
-    }
-
-    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
-        either!(self, action(id))
-    }
-
-    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        either!(self, remaining(action))
-    }
-
-    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
-        either!(self, actions(page))
-    }
-
-    async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-        either!(self, take_finished(ask))
-    }
-
-    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        either!(self, mark_notified(action))
-    }
-
-    async fn outcomes(&self, action: &Name, after: u64, max: usize) -> StoreResult<Vec<JobOutcome>> {
-        either!(self, outcomes(action, after, max))
+    forward! {
+        open(spec: ActionSpec) -> ();
+        close(action: &Name) -> ();
+        action(id: &Name) -> Option<ActionReport>;
+        remaining(action: &Name) -> RemainingWork;
+        actions(page: PageRequest) -> Vec<ActionReport>;
+        take_finished(ask: FinishedQuery<'_>) -> Vec<ActionReport>;
+        mark_notified(action: &Name) -> ();
+        outcomes(action: &Name, after: u64, max: usize) -> Vec<JobOutcome>;
     }
 }
 
 impl DeadLetterStore for AnyStore {
-    async fn dead_letters(&self, after: u64, max: usize) -> StoreResult<Vec<DeadLetter>> {
-        either!(self, dead_letters(after, max))
-    }
-
-    async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        either!(self, requeue(pick))
-    }
-
-    async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        either!(self, purge(pick))
+    forward! {
+        dead_letters(after: u64, max: usize) -> Vec<DeadLetter>;
+        requeue(pick: &DeadLetterFilter) -> u64;
+        purge(pick: &DeadLetterFilter) -> u64;
     }
 }
 
 impl StoreControl for AnyStore {
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        either!(self, pause(scope))
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        either!(self, resume(scope))
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        either!(self, cancel(scope))
-    }
-
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        either!(self, job_counts())
-    }
-
-    async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
-        either!(self, collect_garbage(dead_before))
-    }
-
-    async fn audit(&self) -> StoreResult<u64> {
-        either!(self, audit())
-    }
-
     fn take_warning(&self) -> Option<String> {
         match &self.store {
             StoreVariant::Embedded(store) => store.take_warning(),
             StoreVariant::Redis(store) => store.take_warning(),
         }
+    }
+
+    forward! {
+        pause(scope: &ControlScope) -> ();
+        resume(scope: &ControlScope) -> ();
+        cancel(scope: &ControlScope) -> u64;
+        job_counts() -> JobCounts;
+        collect_garbage(dead_before: WallTime) -> u64;
+        audit() -> u64;
     }
 }
 

@@ -32,6 +32,11 @@ use crate::error::StoreError;
 /// Result of a store operation.
 pub type StoreResult<T> = Result<T, StoreError>;
 
+/// Future of a store operation.
+pub trait StoreFuture<T>: Future<Output = StoreResult<T>> + Send {}
+
+impl<T, F: Future<Output = StoreResult<T>> + Send> StoreFuture<T> for F {}
+
 /// A complete job store: every type that implements the five traits.
 pub trait JobStore: JobQueue + TenantStore + ActionStore + DeadLetterStore + StoreControl {}
 

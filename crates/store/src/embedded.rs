@@ -78,9 +78,8 @@ impl EmbeddedStore {
         let files = StoreFiles::open(dir)?;
         let disk = files.open_writer()?;
         files.check_id(&disk)?;
-        begin_epoch(&disk, clock.wall()).map_err(|error| files.error(&error))?;
-        let state = load_state(files.open_reader()?, clock.moment());
-        let state = state.map_err(|error| files.error(&error))?;
+        files.check(begin_epoch(&disk, clock.wall()))?;
+        let state = files.check(load_state(files.open_reader()?, clock.moment()))?;
         files.accept(&disk)?;
         files.write_id(&state.ids.name_prefix)?;
         let shared = Arc::new(StoreShared {

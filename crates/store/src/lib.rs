@@ -24,7 +24,9 @@ pub use claim::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
     ReapResult,
 };
-pub use contract::{ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreResult, TenantStore};
+pub use contract::{
+    ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreFuture, StoreResult, TenantStore,
+};
 pub use dead_letter::{DeadLetter, DeadLetterFilter};
 pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;

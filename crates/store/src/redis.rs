@@ -15,7 +15,6 @@
 //! does not trust the machines' clocks and never sends a command twice by itself. It does not take
 //! an emptied server for a finished queue.
 
-mod action_epoch;
 mod actions;
 mod audit;
 mod claim;
@@ -27,7 +26,6 @@ mod failover;
 mod job_codec;
 mod options;
 mod paging;
-mod remaining;
 mod reply;
 mod scope_ops;
 mod script_call;
@@ -41,26 +39,18 @@ mod subscriber;
 mod tenants;
 mod tls;
 
+use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use outflow_core::WallTime;
+use parking_lot::Mutex;
 
 pub use self::options::{RedisOptions, ReplicaWait};
 use self::script_call::ScriptRunner;
 use self::submit_batcher::SubmitBatcher;
 use self::subscriber::Subscriber;
-use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
-use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
-use crate::contract::{ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore};
-use crate::dead_letter::{DeadLetter, DeadLetterFilter};
-use crate::job::{SubmitBatch, SubmitResult};
+use crate::contract::StoreResult;
 use crate::name::Name;
-use crate::settle::{JobOutcome, SettleResult, Settlement};
-use crate::shared_limits::StartDebit;
-use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 /// Job store that many machines share.
 ///
@@ -80,7 +70,10 @@ pub struct RedisStore {
     runner: Arc<ScriptRunner>,
     subscriber: Subscriber,
     submit_batcher: Arc<SubmitBatcher>,
-    action_epochs: action_epoch::ActionEpochs,
+    /// Opening times in microseconds of the actions whose ends this process took for notification. A name may
+    /// belong to a new action by the time the notification of the old one is done, and the end of the new
+    /// action must still be notified.
+    opened_at: Mutex<HashMap<Name, u64>>,
 }
 
 impl RedisStore {
@@ -99,7 +92,7 @@ impl RedisStore {
         caller.ensure_connected().await?;
         Ok(Self {
             submit_batcher: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),
-            action_epochs: action_epoch::ActionEpochs::default(),
+            opened_at: Mutex::default(),
             runner: caller,
             subscriber: ear,
         })
@@ -131,169 +124,5 @@ impl fmt::Debug for RedisStore {
             .field("queue", &self.runner.prefix())
             .field("lost", &self.lost())
             .finish_non_exhaustive()
-    }
-}
-
-impl JobQueue for RedisStore {
-    async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
-        self.submit_batcher.submit(batch).await
-    }
-
-    async fn claim(&self, ask: ClaimRequest, gate: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
-        claim::claim(&self.runner, ask, gate).await
-    }
-
-    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
-        settle::settle(&self.runner, session, ends).await
-    }
-
-    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
-        shared_limits::debit(&self.runner, start).await
-    }
-
-    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        shared_limits::refund(&self.runner, start, at).await
-    }
-
-    async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        claim::heartbeat(&self.runner, session, lease).await
-    }
-
-    async fn reap(&self, max: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        claim::reap(&self.runner, max, recoveries).await
-    }
-
-    async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        claim::release_unknown(&self.runner, session, known).await
-    }
-
-    fn changed(&self) -> impl Future<Output = ()> + Send {
-        self.subscriber.wait(self.subscriber.listen())
-    }
-
-    async fn lanes(&self) -> StoreResult<Vec<Name>> {
-        tenants::lanes(&self.runner).await
-    }
-}
-
-impl TenantStore for RedisStore {
-    async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        tenants::set_default_rule(&self.runner, &rule).await
-    }
-
-    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        tenants::set_rule(&self.runner, tenant, &rule).await
-    }
-
-    async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::unset_rule(&self.runner, tenant).await
-    }
-
-    async fn release_deferred(&self, tenant: &Name, max: u64) -> StoreResult<u64> {
-        scope_ops::release(&self.runner, tenant, max).await
-    }
-
-    async fn active_tenants(&self) -> StoreResult<u64> {
-        tenants::active(&self.runner).await
-    }
-
-    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        tenants::tenant(&self.runner, name).await
-    }
-
-    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
-        tenants::tenants(&self.runner, &page).await
-    }
-
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        tenants::snapshot(&self.runner, keep).await
-    }
-
-    async fn congestion_history(&self, tenant: &Name, max: usize) -> StoreResult<Vec<CongestionSample>> {
-        tenants::history(&self.runner, tenant, max).await
-    }
-
-    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        tenants::reset(&self.runner, tenant).await
-    }
-}
-
-impl ActionStore for RedisStore {
-    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
-        actions::open(&self.runner, spec).await
-    }
-
-    async fn close(&self, action: &Name) -> StoreResult<()> {
-        actions::close(&self.runner, action).await
-    }
-
-    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
-        actions::action(&self.runner, id).await
-    }
-
-    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        remaining::remaining(&self.runner, action).await
-    }
-
-    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
-        actions::actions(&self.runner, &page).await
-    }
-
-    async fn take_finished(&self, ask: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-        let ripe = actions::ripe(&self.runner, ask).await?;
-        self.action_epochs.note(&ripe);
-        Ok(ripe)
-    }
-
-    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        actions::mark_notified(&self.runner, &self.action_epochs, action).await
-    }
-
-    async fn outcomes(&self, action: &Name, after: u64, max: usize) -> StoreResult<Vec<JobOutcome>> {
-        actions::outcomes(&self.runner, action, after, max).await
-    }
-}
-
-impl DeadLetterStore for RedisStore {
-    async fn dead_letters(&self, after: u64, max: usize) -> StoreResult<Vec<DeadLetter>> {
-        dead_letters::list(&self.runner, after, max).await
-    }
-
-    async fn requeue(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        dead_letters::each(&self.runner, dead_letters::DeadLetterOp::Revive, pick).await
-    }
-
-    async fn purge(&self, pick: &DeadLetterFilter) -> StoreResult<u64> {
-        dead_letters::each(&self.runner, dead_letters::DeadLetterOp::Purge, pick).await
-    }
-}
-
-impl StoreControl for RedisStore {
-    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::pause(&self.runner, scope).await
-    }
-
-    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        scope_ops::resume(&self.runner, scope).await
-    }
-
-    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        scope_ops::cancel(&self.runner, scope).await
-    }
-
-    async fn job_counts(&self) -> StoreResult<JobCounts> {
-        tenants::counts(&self.runner).await
-    }
-
-    async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
-        dead_letters::collect_garbage(&self.runner, dead_before).await
-    }
-
-    async fn audit(&self) -> StoreResult<u64> {
-        audit::recount(&self.runner).await
-    }
-
-    fn take_warning(&self) -> Option<String> {
-        self.runner.warning()
     }
 }

@@ -8,7 +8,7 @@ use crate::action::JobCounts;
 use crate::name::Name;
 
 /// The rule of a tenant.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TenantRule {
     /// Its share of every lane, relative to the weights of other tenants.
     pub weight: Weight,
@@ -19,17 +19,6 @@ pub struct TenantRule {
     pub rate: Option<Rate>,
     /// The number of its jobs in flight at most.
     pub in_flight: Option<u32>,
-}
-
-impl Default for TenantRule {
-    fn default() -> Self {
-        Self {
-            weight: Weight::ONE,
-            priority: Priority::Normal,
-            rate: None,
-            in_flight: None,
-        }
-    }
 }
 
 /// Report of a tenant. Garbage collection removes a tenant without work and without its own rule, with

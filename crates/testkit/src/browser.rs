@@ -109,7 +109,7 @@ impl Browser {
 
     /// Returns every request that got a response so far, from any frame.
     pub fn seen_requests(&self) -> &[SeenRequest] {
-        self.pipe.seen_requests()
+        &self.pipe.seen_requests
     }
 
     /// Waits until the condition is true of the requests that got a response.
@@ -117,13 +117,13 @@ impl Browser {
     /// # Errors
     /// If it does not become true in time.
     pub fn until_seen(&mut self, enough: impl Fn(&[SeenRequest]) -> bool) -> io::Result<()> {
-        self.pipe.read_until(|pipe| enough(pipe.seen_requests()), TIMEOUT)
+        self.pipe.read_until(|pipe| enough(&pipe.seen_requests), TIMEOUT)
     }
 
     /// Returns the page's problems: exceptions, errors and warnings in its console, and breaches of
     /// its policy.
     pub fn complaints(&self) -> &[String] {
-        self.pipe.complaints()
+        &self.pipe.complaints
     }
 
     fn attach(&mut self) -> io::Result<()> {
@@ -133,18 +133,12 @@ impl Browser {
         let page = page.ok_or_else(|| io::Error::other("the browser has no page"))?;
         let wanted = json!({ "targetId": page["targetId"], "flatten": true });
         let attached = self.pipe.call("Target.attachToTarget", &wanted, TIMEOUT)?;
-        self.pipe.attach_session(&attached["sessionId"]);
+        self.pipe.session = attached["sessionId"].clone();
         for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
             let enable = format!("{domain}.enable");
             self.pipe.call(&enable, &json!({}), TIMEOUT)?;
         }
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Browser {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Browser").finish_non_exhaustive()
     }
 }
 

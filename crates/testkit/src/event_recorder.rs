@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outflow::event::{CallFinished, EventKind};
 use outflow::{Event, Events, Observer};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Records every event, in order; clones share the record.
 #[derive(Clone, Default, Debug)]
@@ -23,7 +23,7 @@ impl EventRecorder {
 
     /// Returns all events so far.
     pub fn all(&self) -> Vec<Event> {
-        self.lock().clone()
+        self.0.lock().clone()
     }
 
     /// Returns the end of every finished call so far.
@@ -36,26 +36,22 @@ impl EventRecorder {
 
     /// Returns the selected part of all events so far.
     pub fn select<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
-        self.lock().iter().filter_map(|event| pick(&event.what)).collect()
+        self.0.lock().iter().filter_map(|event| pick(&event.what)).collect()
     }
 
     /// Removes and returns all events.
     pub fn take(&self) -> Vec<Event> {
-        std::mem::take(&mut *self.lock())
+        std::mem::take(&mut *self.0.lock())
     }
 
     /// Removes all events and returns the selected part.
     pub fn take_selected<T>(&self, pick: impl Fn(&EventKind) -> Option<T>) -> Vec<T> {
         self.take().iter().filter_map(|event| pick(&event.what)).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.0.lock()
-    }
 }
 
 impl Observer for EventRecorder {
     fn observe(&self, event: &Event) {
-        self.lock().push(event.clone());
+        self.0.lock().push(event.clone());
     }
 }

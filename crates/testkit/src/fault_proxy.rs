@@ -8,7 +8,6 @@
 
 mod direction;
 
-use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -21,7 +20,7 @@ use tokio::sync::watch;
 use self::direction::{Broken, forward};
 use crate::Background;
 use crate::link_latency::{Direction, LinkLatency};
-use crate::net_conditions::{NetConditions, Stall, Traffic};
+use crate::net_conditions::{NetConditions, Traffic, until};
 
 /// Proxy in front of one server. Dropping it closes all of its connections.
 ///
@@ -42,7 +41,7 @@ use crate::net_conditions::{NetConditions, Stall, Traffic};
 pub struct FaultProxy {
     shared: Arc<ProxyShared>,
     address: SocketAddr,
-    port_state: watch::Receiver<PortState>,
+    is_open: watch::Receiver<bool>,
     _work: Background<()>,
 }
 
@@ -64,12 +63,12 @@ impl FaultProxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(ProxyShared::new(server));
-        let (reported, port_state) = watch::channel(PortState::Open);
+        let (reported, is_open) = watch::channel(true);
         let work = listen(Arc::clone(&shared), listener, reported);
         Ok(Self {
             shared,
             address,
-            port_state,
+            is_open,
             _work: Background::start(work),
         })
     }
@@ -94,10 +93,10 @@ impl FaultProxy {
     /// Changes the conditions of all connections, old and new; returns when they are in effect.
     pub async fn set_conditions(&self, conditions: NetConditions) {
         self.shared.conditions.send_replace(conditions);
-        let wanted = PortState::from_conditions(conditions);
-        let mut port_state = self.port_state.clone();
+        let wanted = conditions != NetConditions::Refusing;
+        let mut is_open = self.is_open.clone();
         // The listening task ends only with the runtime, and then nothing matters.
-        let _gone = port_state.wait_for(|port_state| *port_state == wanted).await;
+        let _gone = is_open.wait_for(|is_open| *is_open == wanted).await;
     }
 
     /// Breaks each connection that reaches the cut, present ones too, until it is changed.
@@ -113,15 +112,6 @@ impl FaultProxy {
     /// Returns the traffic so far: connections and bytes as received, forwarded or not.
     pub fn traffic(&self) -> Traffic {
         self.shared.state().traffic
-    }
-}
-
-impl fmt::Debug for FaultProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultProxy")
-            .field("address", &self.address)
-            .field("traffic", &self.traffic())
-            .finish_non_exhaustive()
     }
 }
 
@@ -157,14 +147,7 @@ impl ProxyShared {
     }
 
     async fn flows(&self, direction: Direction) {
-        self.until(|conditions| conditions.stalls(direction) == Stall::Flowing)
-            .await;
-    }
-
-    async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
-        let mut conditions = self.conditions.subscribe();
-        // The sender is our own, so it lives as long as we wait.
-        let _never_gone = conditions.wait_for(|conditions| wanted(*conditions)).await;
+        until(&self.conditions, |conditions| !conditions.stalls(direction)).await;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -172,37 +155,21 @@ impl ProxyShared {
     }
 }
 
-/// State of the listening port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum PortState {
-    Open,
-    Closed,
-}
-
-impl PortState {
-    fn from_conditions(conditions: NetConditions) -> Self {
-        match conditions {
-            NetConditions::Refusing => Self::Closed,
-            _ => Self::Open,
-        }
-    }
-}
-
 /// Listens, except while connections are refused: only a closed port refuses them.
-async fn listen(shared: Arc<ProxyShared>, first: TcpListener, reported: watch::Sender<PortState>) {
+async fn listen(shared: Arc<ProxyShared>, first: TcpListener, reported: watch::Sender<bool>) {
     let Ok(address) = first.local_addr() else {
         return;
     };
     let (mut listener, mut connections) = (first, Vec::new());
     loop {
-        reported.send_replace(PortState::Open);
+        reported.send_replace(true);
         tokio::select! {
             () = accept(&shared, &listener, &mut connections) => {}
-            () = shared.until(|conditions| conditions == NetConditions::Refusing) => {}
+            () = until(&shared.conditions, |conditions| conditions == NetConditions::Refusing) => {}
         }
         drop(listener);
-        reported.send_replace(PortState::Closed);
-        shared.until(|conditions| conditions != NetConditions::Refusing).await;
+        reported.send_replace(false);
+        until(&shared.conditions, |conditions| conditions != NetConditions::Refusing).await;
         listener = listen_again(address).await;
     }
 }
@@ -228,7 +195,7 @@ async fn listen_again(address: SocketAddr) -> TcpListener {
 async fn serve(shared: Arc<ProxyShared>, mut client: TcpStream) {
     let mut resets = shared.resets.subscribe();
     let connecting = async {
-        shared.until(|conditions| !conditions.stalls_any()).await;
+        until(&shared.conditions, |conditions| !conditions.stalls_any()).await;
         let server = shared.state().server;
         TcpStream::connect(server).await
     };

@@ -1,5 +1,7 @@
 //! Conditions of connections, and their traffic.
 
+use tokio::sync::watch;
+
 use crate::link_latency::Direction;
 
 /// Conditions of connections.
@@ -20,11 +22,12 @@ pub enum NetConditions {
 }
 
 impl NetConditions {
-    pub(crate) fn stalls(self, direction: Direction) -> Stall {
+    /// Returns true if bytes in this direction are held.
+    pub(crate) fn stalls(self, direction: Direction) -> bool {
         match self {
-            Self::Blackhole => Stall::Held,
-            Self::OneWay { lost } if lost == direction => Stall::Held,
-            _ => Stall::Flowing,
+            Self::Blackhole => true,
+            Self::OneWay { lost } => lost == direction,
+            Self::Clear | Self::Refusing => false,
         }
     }
 
@@ -33,11 +36,11 @@ impl NetConditions {
     }
 }
 
-/// State of the bytes in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stall {
-    Flowing,
-    Held,
+/// Waits until the conditions are as wanted.
+pub(crate) async fn until(conditions: &watch::Sender<NetConditions>, wanted: impl Fn(NetConditions) -> bool) {
+    let mut conditions = conditions.subscribe();
+    // The caller holds the sender, so it lives as long as the wait.
+    let _never_gone = conditions.wait_for(|conditions| wanted(*conditions)).await;
 }
 
 /// Traffic of a network.

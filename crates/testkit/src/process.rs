@@ -5,7 +5,6 @@
 //! ends in any way: a killed test runs no destructors. The interface blocks, because its tests have
 //! nothing else to do; every wait has a bound.
 
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -34,6 +33,7 @@ use crate::deadline::Deadline;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct Process {
     child: Child,
     watchdog: Child,
@@ -251,15 +251,6 @@ impl Drop for Process {
         let _reaped = self.child.wait();
         let _gone = self.watchdog.kill();
         let _reaped = self.watchdog.wait();
-    }
-}
-
-impl fmt::Debug for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process")
-            .field("id", &self.id())
-            .field("ended", &self.ended)
-            .finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,6 @@ mod certs;
 mod command;
 mod flavor;
 
-use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -33,6 +32,7 @@ use crate::process::Process;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct RedisServer {
     options: RedisOptions,
     server_address: ServerAddress,
@@ -192,15 +192,6 @@ impl RedisServer {
         self.kill()?;
         self.process = run(&self.options, &self.server_address, &self.directory)?;
         Ok(())
-    }
-}
-
-impl fmt::Debug for RedisServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisServer")
-            .field("url", &self.url())
-            .field("process", &self.process)
-            .finish_non_exhaustive()
     }
 }
 

@@ -10,7 +10,6 @@ mod pipe;
 mod stream;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use tokio::time::{Instant, sleep_until};
 use self::pipe::Pipe;
 pub use self::stream::VirtualStream;
 use crate::link_latency::{Direction, LinkLatency};
-use crate::net_conditions::{NetConditions, Traffic};
+use crate::net_conditions::{NetConditions, Traffic, until};
 
 /// Network between clients that connect and one server that accepts; clones share it.
 ///
@@ -75,7 +74,7 @@ impl VirtualNet {
     pub async fn connect(&self) -> io::Result<VirtualStream> {
         let shared = &self.shared;
         shared.world().traffic.connects += 1;
-        shared.until(|conditions| !conditions.stalls_any()).await;
+        until(&shared.conditions, |conditions| !conditions.stalls_any()).await;
         let there = Instant::now() + shared.delay(Direction::There);
         let answer = there + shared.delay(Direction::Back);
         if *shared.conditions.borrow() == NetConditions::Refusing {
@@ -118,8 +117,8 @@ impl VirtualNet {
     pub fn set_conditions(&self, conditions: NetConditions) {
         self.shared.conditions.send_replace(conditions);
         for pipe in self.shared.pipes() {
-            let delay = self.shared.delay(pipe.direction());
-            pipe.stall(conditions.stalls(pipe.direction()), Instant::now() + delay);
+            let delay = self.shared.delay(pipe.direction);
+            pipe.stall(conditions.stalls(pipe.direction), Instant::now() + delay);
         }
     }
 
@@ -145,15 +144,6 @@ impl VirtualNet {
     }
 }
 
-impl fmt::Debug for VirtualNet {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VirtualNet")
-            .field("weather", &*self.shared.conditions.borrow())
-            .field("traffic", &self.traffic())
-            .finish_non_exhaustive()
-    }
-}
-
 struct NetShared {
     world: Mutex<World>,
     conditions: watch::Sender<NetConditions>,
@@ -176,12 +166,6 @@ enum Arrival {
 }
 
 impl NetShared {
-    async fn until(&self, wanted: impl Fn(NetConditions) -> bool) {
-        let mut conditions = self.conditions.subscribe();
-        // The sender is our own, so it lives as long as we wait.
-        let _never_gone = conditions.wait_for(|conditions| wanted(*conditions)).await;
-    }
-
     fn delay(&self, direction: Direction) -> Duration {
         let world = &mut *self.world();
         world.link.path(direction).delay(&mut world.chance)

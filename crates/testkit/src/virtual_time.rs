@@ -12,12 +12,11 @@
 //! needs.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outflow_core::{Clock, ClockPair, Nanos, Timer, TimerCallback, WallTime};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -70,7 +69,7 @@ impl VirtualTime {
     /// continues from there. Monotonic time is not affected.
     pub fn set_wall(&self, wall: WallTime) {
         let now = self.now();
-        *lock(&self.shared.stepped) = ClockPair { now, wall };
+        *self.shared.stepped.lock() = ClockPair { now, wall };
     }
 
     /// Waits until the clock shows this instant, or the millisecond after it.
@@ -80,7 +79,7 @@ impl VirtualTime {
 
     /// Returns the number of registered callbacks that have not fired.
     pub fn pending(&self) -> usize {
-        lock(&self.shared.callbacks).waiting.len()
+        self.shared.callbacks.lock().waiting.len()
     }
 }
 
@@ -96,25 +95,16 @@ impl Clock for VirtualTime {
     }
 
     fn wall(&self) -> WallTime {
-        let stepped = *lock(&self.shared.stepped);
+        let stepped = *self.shared.stepped.lock();
         stepped.wall.saturating_add(self.now().since(stepped.now))
     }
 }
 
 impl Timer for VirtualTime {
     fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
-        if lock(&self.shared.callbacks).insert(at, callback) == Place::First {
+        if self.shared.callbacks.lock().insert(at, callback) {
             self.shared.sooner.notify_one();
         }
-    }
-}
-
-impl fmt::Debug for VirtualTime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("VirtualTime")
-            .field("now", &self.now())
-            .field("pending", &self.pending())
-            .finish()
     }
 }
 
@@ -144,11 +134,11 @@ impl TimeShared {
 
     /// Fires due callbacks, with no lock held, and returns the time of the next.
     fn fire_due(&self) -> Option<Nanos> {
-        let due = lock(&self.callbacks).take_due(self.now());
+        let due = self.callbacks.lock().take_due(self.now());
         due.iter()
             .filter_map(Weak::upgrade)
             .for_each(|callback| callback.fire());
-        lock(&self.callbacks).next()
+        self.callbacks.lock().next()
     }
 }
 
@@ -174,22 +164,14 @@ struct CallbackQueue {
     swept: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    First,
-    Later,
-}
-
 impl CallbackQueue {
-    fn insert(&mut self, at: Nanos, callback: Weak<dyn TimerCallback>) -> Place {
+    /// Returns true if the callback is before all others.
+    fn insert(&mut self, at: Nanos, callback: Weak<dyn TimerCallback>) -> bool {
         self.sweep();
         let tick = at.as_nanos().div_ceil(NANOS_PER_TICK);
         let first = self.waiting.first_key_value().map(|(key, _)| key.0);
         self.waiting.insert((tick, address(&callback)), callback);
-        match first {
-            Some(first) if first <= tick => Place::Later,
-            _ => Place::First,
-        }
+        first.is_none_or(|first| first > tick)
     }
 
     fn take_due(&mut self, now: Nanos) -> Vec<Weak<dyn TimerCallback>> {
@@ -216,11 +198,6 @@ impl CallbackQueue {
 
 fn address(callback: &Weak<dyn TimerCallback>) -> usize {
     callback.as_ptr().addr()
-}
-
-/// A test that panicked while holding the lock has failed already.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// Interval of the runtime's timer ticks.

@@ -50,7 +50,8 @@ pub(super) struct TestPlan(Vec<TestStep>);
 impl TestPlan {
     /// Plans all steps.
     pub(super) fn complete() -> Self {
-        Self(ESTIMATES.iter().map(|estimate| estimate.step).collect())
+        use TestStep::{Compile, DocTests, Install, ModelCheck, Tests};
+        Self(vec![Install, Compile, DocTests, ModelCheck, Tests])
     }
 
     /// Plans a run of selected tests.
@@ -80,47 +81,54 @@ impl TestPlan {
         );
         let rows = self.steps().map(|(position, step)| {
             let span = format_estimate(step.estimate(state));
-            let (name, effect) = (step.name(), step.effect());
+            let StepInfo { name, effect, .. } = step.info();
             format!("  {position} {name:<12} {span:>10}  {effect}\n")
         });
         head + &rows.collect::<String>()
     }
 }
 
-impl TestStep {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Install => "install",
-            Self::Compile => "compile",
-            Self::DocTests => "doc tests",
-            Self::ModelCheck => "model check",
-            Self::Tests => "tests",
-        }
-    }
+/// Texts and seconds of a step, without and with compiled artefacts.
+struct StepInfo {
+    name: &'static str,
+    effect: &'static str,
+    cold: u64,
+    warm: u64,
+}
 
-    fn effect(self) -> &'static str {
-        match self {
-            Self::Install => "install missing tools, such as cargo-nextest and redis-server",
-            Self::Compile => "compile all crates and their tests",
-            Self::DocTests => "compile and run the examples in the documentation",
-            Self::ModelCheck => "run the shared limiter under every thread interleaving",
-            Self::Tests => "run all unit and integration tests",
+impl TestStep {
+    /// The seconds were measured on 2 cores of an otherwise idle machine, with all tools installed.
+    fn info(self) -> StepInfo {
+        let (name, effect, cold, warm) = match self {
+            Self::Install => ("install", INSTALL_EFFECT, 10, 10),
+            Self::Compile => ("compile", "compile all crates and their tests", 330, 60),
+            Self::DocTests => ("doc tests", DOC_TESTS_EFFECT, 60, 40),
+            Self::ModelCheck => ("model check", MODEL_CHECK_EFFECT, 40, 10),
+            Self::Tests => ("tests", "run all unit and integration tests", 430, 430),
+        };
+        StepInfo {
+            name,
+            effect,
+            cold,
+            warm,
         }
     }
 
     fn estimate(self, state: BuildState) -> Duration {
-        let row = ESTIMATES.iter().find(|row| row.step == self);
-        let seconds = row.map_or(0, |row| match state {
-            BuildState::Cold => row.cold,
-            BuildState::Warm => row.warm,
-        });
-        Duration::from_secs(seconds)
+        Duration::from_secs(match state {
+            BuildState::Cold => self.info().cold,
+            BuildState::Warm => self.info().warm,
+        })
     }
 }
 
+const INSTALL_EFFECT: &str = "install missing tools, such as cargo-nextest and redis-server";
+const DOC_TESTS_EFFECT: &str = "compile and run the examples in the documentation";
+const MODEL_CHECK_EFFECT: &str = "run the shared limiter under every thread interleaving";
+
 impl fmt::Display for TestStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.info().name)
     }
 }
 
@@ -129,42 +137,6 @@ fn format_estimate(span: Duration) -> String {
     let grain = if span.as_secs() < 30 { 10 } else { 30 };
     format_span(Duration::from_secs(span.as_secs().next_multiple_of(grain)))
 }
-
-/// Seconds of a step without and with compiled artefacts.
-struct StepEstimate {
-    step: TestStep,
-    cold: u64,
-    warm: u64,
-}
-
-/// Measured on 2 cores of an otherwise idle machine, with all tools installed.
-const ESTIMATES: [StepEstimate; 5] = [
-    StepEstimate {
-        step: TestStep::Install,
-        cold: 10,
-        warm: 10,
-    },
-    StepEstimate {
-        step: TestStep::Compile,
-        cold: 330,
-        warm: 60,
-    },
-    StepEstimate {
-        step: TestStep::DocTests,
-        cold: 60,
-        warm: 40,
-    },
-    StepEstimate {
-        step: TestStep::ModelCheck,
-        cold: 40,
-        warm: 10,
-    },
-    StepEstimate {
-        step: TestStep::Tests,
-        cold: 430,
-        warm: 430,
-    },
-];
 
 #[cfg(test)]
 mod tests {

@@ -7,9 +7,6 @@
 use std::collections::HashSet;
 
 use super::tree::SourceTree;
-use file_scan::FileScan;
-
-mod file_scan;
 
 /// Names of active tests, by their owner.
 #[derive(Default)]
@@ -22,25 +19,22 @@ impl<'a> ActiveTests<'a> {
     /// Collects the tests of every crate of the workspace.
     pub(super) fn collect(tree: &'a SourceTree) -> Self {
         let mut tests = Self::default();
-        let mut pending: Vec<_> = tree
-            .with_suffix(".rs")
-            .filter_map(|file| BuiltFile::root(tree, &file.path))
-            .collect();
+        let roots = tree.with_suffix(".rs").filter(|file| is_test_root(tree, &file.path));
+        let mut pending: Vec<_> = roots.map(|file| file.path.clone()).collect();
         let mut seen = HashSet::new();
-        while let Some(built) = pending.pop() {
-            let Some(text) = tree.text(&built.path) else {
+        while let Some(path) = pending.pop() {
+            let Some(file) = tree.file(&path).filter(|file| seen.insert(&file.path)) else {
                 continue;
             };
-            if !seen.insert(built.path.clone()) {
-                continue;
-            }
-            let FileScan { tests: names, modules } = FileScan::new(text);
-            if built.is_xtask {
+            let enabled = file.items().iter().filter(|item| item.is_enabled());
+            pending.extend(enabled.flat_map(|item| item.module_files(&path)));
+            let run = file.items().iter().filter(|item| item.is_active_test());
+            let names = run.map(|test| test.name.as_str());
+            if path.starts_with("xtask/") {
                 tests.xtask.extend(names);
             } else {
                 tests.product.extend(names);
             }
-            pending.extend(modules.iter().flat_map(|module| built.module(module)));
         }
         tests
     }
@@ -53,50 +47,24 @@ impl<'a> ActiveTests<'a> {
     }
 }
 
-/// A file that a build compiles, and the folder of its modules.
-struct BuiltFile {
-    path: String,
-    folder: String,
-    is_xtask: bool,
-}
-
-impl BuiltFile {
-    /// Returns the root of a build target with tests.
-    fn root(tree: &SourceTree, path: &str) -> Option<Self> {
-        let parts: Vec<_> = path.split('/').collect();
-        let (package, rest) = match parts[..] {
-            ["xtask", ref rest @ ..] => ("xtask".to_owned(), rest),
-            ["crates", name, ref rest @ ..] => (format!("crates/{name}"), rest),
-            _ => return None,
-        };
-        let is_root = matches!(
-            rest,
-            ["src", "lib.rs" | "main.rs"]
-                | ["src", "bin", _]
-                | ["src", "bin", _, "main.rs"]
-                | ["tests", _]
-                | ["tests", _, "main.rs"]
-        );
-        let manifest = tree.text(&format!("{package}/Cargo.toml"));
-        let mut lines = manifest.unwrap_or_default().lines();
-        let is_disabled = lines.any(|line| DISABLING_LINES.contains(&line.trim()));
-        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-        (is_root && !is_disabled).then(|| Self {
-            path: path.to_owned(),
-            folder: folder.to_owned(),
-            is_xtask: package == "xtask",
-        })
-    }
-
-    /// Returns the two possible files of a module.
-    fn module(&self, name: &str) -> [Self; 2] {
-        let folder = format!("{}/{name}", self.folder);
-        ["", "/mod"].map(|suffix| Self {
-            path: format!("{folder}{suffix}.rs"),
-            folder: folder.clone(),
-            is_xtask: self.is_xtask,
-        })
-    }
+/// Returns true for the root of a build target with tests.
+fn is_test_root(tree: &SourceTree, path: &str) -> bool {
+    let parts: Vec<_> = path.split('/').collect();
+    let (package, rest) = match parts[..] {
+        ["xtask", ref rest @ ..] => ("xtask".to_owned(), rest),
+        ["crates", name, ref rest @ ..] => (format!("crates/{name}"), rest),
+        _ => return false,
+    };
+    let manifest = tree.file(&format!("{package}/Cargo.toml"));
+    let is_disabled = manifest.is_some_and(|file| {
+        let mut lines = file.text.lines();
+        lines.any(|line| DISABLING_LINES.contains(&line.trim()))
+    });
+    let is_root = matches!(
+        rest,
+        ["src", "lib.rs" | "main.rs"] | ["tests", _] | ["tests", _, "main.rs"]
+    );
+    is_root && !is_disabled
 }
 
 /// Lines of a manifest that stop cargo from running tests.

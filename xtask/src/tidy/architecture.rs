@@ -4,7 +4,10 @@
 //! walk of a request has a limit, so that the way of a request stays short enough to read. Elsewhere, a
 //! word in backticks that looks like a path must be one; `file_references` checks names without folder.
 
+use std::collections::HashSet;
+
 use super::TidyFinding;
+use super::lexer::pattern;
 use super::tree::{SourceFile, SourceTree};
 
 /// Reports paths that do not exist, walks in another format, and missing crates.
@@ -12,36 +15,32 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let Some(page) = tree.file(PAGE) else {
         return vec![TidyFinding::error(PAGE, "is missing")];
     };
-    let mut findings: Vec<_> = WALKS.iter().flat_map(|walk| check_walk(tree, page, walk)).collect();
+    let walks = WALKS.iter();
+    let mut findings: Vec<_> = walks
+        .flat_map(|(heading, max_files)| check_walk(tree, page, heading, *max_files))
+        .collect();
     findings.extend(missing_paths(tree, page));
     findings.extend(missing_crates(tree, page));
     findings
 }
 
-/// A section of the page that lists files in order.
-struct FileWalk {
-    heading: &'static str,
-    max_files: Option<usize>,
-}
-
-fn check_walk(tree: &SourceTree, page: &SourceFile, walk: &FileWalk) -> Vec<TidyFinding> {
-    let heading = walk.heading;
+/// Checks a section of the page that lists files in order.
+fn check_walk(tree: &SourceTree, page: &SourceFile, heading: &str, max_files: usize) -> Vec<TidyFinding> {
     let is_heading = |line: &str| line.starts_with('#') && line.trim_matches(['#', ' ']) == heading;
     let Some((start, _)) = page.lines().find(|(_, line)| is_heading(line)) else {
         return vec![TidyFinding::error(PAGE, format!("needs a section {heading:?}"))];
     };
     let section = page.lines().skip(start).take_while(|(_, line)| !line.starts_with('#'));
-    let mut findings = Vec::new();
-    let mut files = 0;
-    for (number, item) in section.filter_map(|(number, line)| Some((number, list_item(line)?))) {
-        files += 1;
-        if let Some(message) = item_error(tree, item) {
-            findings.push(TidyFinding::error(PAGE, message).at(number));
-        }
-    }
-    let max = walk.max_files.unwrap_or(usize::MAX);
-    if files == 0 || files > max {
-        let message = format!("section {heading:?} lists {files} files, not 1 to {max}");
+    let items: Vec<_> = section
+        .filter_map(|(number, line)| Some((number, list_item(line)?)))
+        .collect();
+    let mut findings: Vec<_> = items
+        .iter()
+        .filter_map(|(number, item)| Some(TidyFinding::error(PAGE, item_error(tree, item)?).at(*number)))
+        .collect();
+    let files = items.len();
+    if files == 0 || files > max_files {
+        let message = format!("section {heading:?} lists {files} files, not 1 to {max_files}");
         findings.push(TidyFinding::error(PAGE, message).at(start));
     }
     findings
@@ -54,13 +53,10 @@ fn list_item(line: &str) -> Option<&str> {
 }
 
 fn item_error(tree: &SourceTree, item: &str) -> Option<String> {
-    let path = item
-        .strip_prefix('`')
-        .and_then(|rest| rest.split_once("`: "))
-        .map(|(path, _)| path);
-    match path {
+    let quoted = item.strip_prefix('`').and_then(|rest| rest.split_once("`: "));
+    match quoted {
         None => Some("an item is a path in backticks, a colon and a text".to_owned()),
-        Some(path) if tree.file(path).is_none() => Some(missing_path(path)),
+        Some((path, _)) if tree.file(path).is_none() => Some(missing_path(path)),
         Some(_) => None,
     }
 }
@@ -92,36 +88,28 @@ fn is_path(word: &str) -> bool {
 /// Returns true if the tree has the file, or a file below a folder with this path or this end of it.
 fn path_exists(tree: &SourceTree, word: &str) -> bool {
     let folder = format!("/{}/", word.trim_matches('/'));
-    tree.files()
+    tree.files
+        .iter()
         .any(|file| file.path == word || format!("/{}", file.path).contains(&folder))
 }
 
 fn missing_crates(tree: &SourceTree, page: &SourceFile) -> Vec<TidyFinding> {
     let manifests = tree.with_suffix("/Cargo.toml");
     let folders = manifests.filter_map(|file| file.path.strip_suffix("/Cargo.toml"));
-    let is_mentioned = |folder: &str| {
-        page.text.match_indices(folder).any(|(at, _)| {
-            let after = page.text.get(at + folder.len()..).unwrap_or_default();
-            !after.starts_with(|c: char| c.is_alphanumeric() || "_-".contains(c))
-        })
-    };
+    let mentioned = pattern(r"crates/[\w-]+");
+    let mentioned: HashSet<_> = mentioned.find_iter(&page.text).map(<&str>::from).collect();
     folders
-        .filter(|folder| folder.starts_with("crates/") && !is_mentioned(folder))
+        .filter(|folder| folder.starts_with("crates/") && !mentioned.contains(folder))
         .map(|folder| TidyFinding::error(PAGE, format!("does not mention {folder}")))
         .collect()
 }
 
 const PAGE: &str = "ARCHITECTURE.md";
 
-const WALKS: [FileWalk; 2] = [
-    FileWalk {
-        heading: "One request, file by file",
-        max_files: Some(45),
-    },
-    FileWalk {
-        heading: "One bulk job, file by file",
-        max_files: None,
-    },
+/// Headings, and the greatest number of files.
+const WALKS: [(&str, usize); 2] = [
+    ("One request, file by file", 45),
+    ("One bulk job, file by file", usize::MAX),
 ];
 
 /// Folders of the root in which a quoted path must exist.

@@ -4,92 +4,59 @@
 //! it, or a file that lifts it, alone or with its whole lint group.
 
 use super::TidyFinding;
-use super::tree::{SourceFile, SourceTree};
+use super::lexer::pattern;
+use super::tree::SourceTree;
 
 /// Reports missing bans, and files that lift one.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    let mut findings: Vec<_> = BANNED_CALLS.iter().filter_map(|call| missing_ban(tree, call)).collect();
-    findings.extend(tree.with_suffix("clippy.toml").filter_map(nearer_config));
-    findings.extend(tree.files().flat_map(lifted_bans));
-    findings.extend(tree.with_suffix(".rs").flat_map(lifted_groups));
-    findings.extend(tree.with_suffix(".toml").flat_map(disabled_groups));
+    let missing = BANNED_CALLS.iter().filter(|call| !is_banned(tree, call));
+    let mut findings: Vec<_> = missing
+        .map(|call| TidyFinding::error(CONFIG, format!("must ban {call}, with a reason")))
+        .collect();
+    for file in tree.with_suffix("clippy.toml").filter(|file| file.path != CONFIG) {
+        let message = "hides the bans of the root for its folder: move its settings to the root";
+        findings.push(TidyFinding::error(&file.path, message));
+    }
+    findings.extend(lifted_bans(tree));
     findings
 }
 
-fn missing_ban(tree: &SourceTree, call: &str) -> Option<TidyFinding> {
-    let entry = format!("path = \"{call}\"");
-    let is_banned = tree
-        .text(CONFIG)
-        .unwrap_or_default()
-        .lines()
-        .any(|line| line.contains(&entry) && line.contains("reason = \""));
-    let message = format!("must ban {call}, with a reason");
-    (!is_banned).then(|| TidyFinding::error(CONFIG, message))
-}
-
-fn nearer_config(file: &SourceFile) -> Option<TidyFinding> {
-    let message = "hides the bans of the root for its folder: move its settings to the root";
-    (file.path != CONFIG).then(|| TidyFinding::error(&file.path, message))
-}
-
-fn lifted_bans(file: &SourceFile) -> Vec<TidyFinding> {
-    let is_code = file.has_suffix(".rs") || file.has_suffix(".toml");
-    if !is_code || may_lift(&file.path) {
-        return Vec::new();
-    }
-    file.lines()
-        .filter(|(_, line)| line.contains(LINT))
-        .map(|(number, _)| {
-            let message = "lifts the ban on clocks and threads: take the time as an argument";
-            TidyFinding::error(&file.path, message).at(number)
-        })
-        .collect()
-}
-
-/// Reports attributes that lift a lint group, at any depth.
-fn lifted_groups(file: &SourceFile) -> Vec<TidyFinding> {
+/// Reports the lint, attributes that lift a group at any depth, and manifests and cargo configurations
+/// that disable a group or silence the compiler.
+fn lifted_bans(tree: &SourceTree) -> Vec<TidyFinding> {
+    let lint = pattern(LINT);
+    let group = pattern(&format!(
+        r#"\b(?:allow|expect)\s*\((?:[^)"]*[\s,])?(clippy::(?:{GROUPS})|warnings)\s*[,)]"#
+    ));
+    let setting = pattern(&format!(
+        r#"(?m)^\s*"?(?:{GROUPS}|warnings)"?\s*=.*"allow"|cap-lints|-A ?clippy"#
+    ));
     let mut findings = Vec::new();
-    for keyword in ["allow", "expect"] {
-        for (at, _) in file.text.match_indices(keyword) {
-            let rest = file.text.get(at + keyword.len()..).unwrap_or_default();
-            let list = rest.trim_start().strip_prefix('(');
-            let list = list.and_then(|list| list.split(')').next());
-            let tight: String = list.into_iter().flat_map(str::split_whitespace).collect();
-            if let Some(group) = GROUPS.iter().find(|group| has_word(&tight, group)) {
-                let message = format!("lifts all of {group}: lift the one lint at its line");
-                findings.push(TidyFinding::error(&file.path, message).at(file.line_at(at)));
-            }
-        }
+    for file in tree.with_suffix(".rs").chain(tree.with_suffix(".toml")) {
+        let lifted = file.report_matches(&lint, |_| {
+            "lifts the ban on clocks and threads: take the time as an argument".to_owned()
+        });
+        findings.extend(lifted.into_iter().filter(|_| !may_lift(&file.path)));
+        findings.extend(if file.has_suffix(".rs") {
+            file.report_matches(&group, |group| {
+                format!("lifts all of {group}: lift the one lint at its line")
+            })
+        } else {
+            file.report_matches(&setting, |_| {
+                "disables a lint group: name the one lint, with its reason".to_owned()
+            })
+        });
     }
     findings
 }
 
-/// Returns true if `list` has `word` as a whole, outside strings and longer names.
-fn has_word(list: &str, word: &str) -> bool {
-    let list = list.split('"').next().unwrap_or_default();
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    list.match_indices(word).any(|(at, _)| {
-        let (before, rest) = list.split_at(at);
-        let after = rest.trim_start_matches(word);
-        !before.ends_with(is_part) && !after.starts_with(is_part)
+fn is_banned(tree: &SourceTree, call: &str) -> bool {
+    let entry = format!("path = \"{call}\"");
+    let config = tree.file(CONFIG);
+    config.is_some_and(|file| {
+        let mut lines = file.text.lines();
+        lines.any(|line| line.contains(&entry) && line.contains("reason = \""))
     })
-}
-
-/// Reports manifests and cargo configurations that disable a lint group, or all lints.
-fn disabled_groups(file: &SourceFile) -> Vec<TidyFinding> {
-    let allows_group = |line: &str| {
-        let (key, value) = line.split_once('=').unwrap_or((line, ""));
-        let mut names = GROUPS.iter().map(|group| group.trim_start_matches("clippy::"));
-        names.any(|name| name == key.trim().trim_matches('"')) && value.contains("\"allow\"")
-    };
-    let has_flag = |line: &str| SILENCING_FLAGS.iter().any(|flag| line.contains(flag));
-    file.lines()
-        .filter(|(_, line)| allows_group(line) || has_flag(line))
-        .map(|(number, _)| {
-            let message = "disables a lint group: name the one lint, with its reason";
-            TidyFinding::error(&file.path, message).at(number)
-        })
-        .collect()
 }
 
 fn may_lift(path: &str) -> bool {
@@ -102,23 +69,8 @@ const CONFIG: &str = "clippy.toml";
 /// accepts the former name of the lint.
 const LINT: &str = concat!("disallowed", "_method");
 
-/// Groups that contain the bans, and groups that no file has a reason to lift.
-const GROUPS: [&str; 11] = [
-    "clippy::all",
-    "clippy::style",
-    "clippy::pedantic",
-    "clippy::restriction",
-    "clippy::correctness",
-    "clippy::suspicious",
-    "clippy::complexity",
-    "clippy::perf",
-    "clippy::nursery",
-    "clippy::cargo",
-    "warnings",
-];
-
-/// Compiler flags that silence more than one lint.
-const SILENCING_FLAGS: [&str; 3] = ["cap-lints", "-Aclippy", "-A clippy"];
+/// Groups of clippy that contain the bans, and groups that no file has a reason to lift.
+const GROUPS: &str = "all|style|pedantic|restriction|correctness|suspicious|complexity|perf|nursery|cargo";
 
 /// Scoped threads are allowed: they end before their caller continues, so they need no name, supervision
 /// or shutdown, and tests of races use them.

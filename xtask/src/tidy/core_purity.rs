@@ -3,86 +3,64 @@
 //! The compiler enforces each of these as long as one line exists and no other line undoes it.
 
 use super::TidyFinding;
-use super::tree::{SourceFile, SourceTree};
+use super::rust_code::RustItem;
+use super::tree::SourceTree;
 
 /// Reports missing lines, and lines that undo them.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    let mut findings = check_no_std(tree);
-    findings.extend(check_no_unsafe(tree));
-    findings.extend(check_inherited_lints(tree));
+    let mut findings = Vec::new();
+    for (path, line) in REQUIRED_LINES {
+        if !tree.has_line(path, line) {
+            findings.push(TidyFinding::error(path, format!("needs the line `{line}`")));
+        }
+    }
+    findings.extend(linked_crates(tree));
+    let manifests = tree.with_suffix("/Cargo.toml");
+    let own = manifests.filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"));
+    findings.extend(
+        own.filter(|file| !file.text.contains("[lints]\nworkspace = true\n"))
+            .map(|file| TidyFinding::error(&file.path, "needs `[lints]` with `workspace = true`")),
+    );
     findings
 }
 
-fn check_no_std(tree: &SourceTree) -> Vec<TidyFinding> {
-    let is_declared = tree
-        .text(CORE)
-        .is_some_and(|text| text.lines().any(|line| line == "#![no_std]"));
-    let missing = (!is_declared).then(|| TidyFinding::error(CORE, "needs the line `#![no_std]`"));
-    let sources = tree
-        .with_suffix(".rs")
-        .filter(|file| file.path.starts_with(CORE_SOURCES));
-    missing.into_iter().chain(sources.flat_map(linked_crates)).collect()
-}
-
 /// Reports `extern crate` of anything but `alloc`. Any module can link `std` for the whole crate.
-fn linked_crates(file: &SourceFile) -> Vec<TidyFinding> {
-    let words: Vec<_> = file
-        .lines()
-        .flat_map(|(number, line)| line.split_whitespace().map(move |word| (number, word)))
-        .collect();
+fn linked_crates(tree: &SourceTree) -> Vec<TidyFinding> {
     let mut findings = Vec::new();
-    for three in words.windows(3) {
-        let [(number, first), (_, "crate"), (_, name)] = three else {
-            continue;
-        };
-        let is_foreign = first.ends_with("extern") && *name != "alloc;";
-        if is_foreign && !is_std_for_tests(file, *number) {
+    let sources = tree.with_suffix(".rs");
+    for file in sources.filter(|file| file.path.starts_with(CORE_SOURCES)) {
+        let linked = file
+            .items()
+            .iter()
+            .filter(|item| item.keyword.ends_with("crate") && item.name != "alloc");
+        for item in linked.filter(|item| file.path != CORE || !is_std_for_tests(item)) {
             let message = "links a crate other than alloc: only lib.rs links std, for tests, below \
                            `#[cfg(test)]`";
-            findings.push(TidyFinding::error(&file.path, message).at(*number));
+            findings.push(file.error_at(item.offset, message));
         }
     }
     findings
 }
 
-fn is_std_for_tests(file: &SourceFile, number: usize) -> bool {
-    let line = |index: usize| file.text.lines().nth(index).unwrap_or_default().trim();
-    let attribute = number.checked_sub(2).map(line);
-    file.path == CORE
-        && line(number - 1) == "extern crate std;"
-        && attribute.is_some_and(|attribute| TEST_CONDITIONS.contains(&attribute))
-}
-
-fn check_no_unsafe(tree: &SourceTree) -> Option<TidyFinding> {
-    let is_forbidden = tree
-        .text(WORKSPACE)
-        .unwrap_or_default()
-        .lines()
-        .any(|line| line == "unsafe_code = \"forbid\"");
-    let message = "needs `unsafe_code = \"forbid\"` in the workspace's lints";
-    (!is_forbidden).then(|| TidyFinding::error(WORKSPACE, message))
-}
-
-fn check_inherited_lints(tree: &SourceTree) -> impl Iterator<Item = TidyFinding> {
-    tree.with_suffix("/Cargo.toml")
-        .filter(|file| file.path.starts_with("crates/") || file.path.starts_with("xtask/"))
-        .filter(|file| !file.text.contains("[lints]\nworkspace = true\n"))
-        .map(|file| TidyFinding::error(&file.path, "needs `[lints]` with `workspace = true`"))
+fn is_std_for_tests(item: &RustItem) -> bool {
+    item.name == "std" && TEST_CONDITIONS.contains(&&*item.attributes)
 }
 
 const CORE: &str = "crates/core/src/lib.rs";
 const CORE_SOURCES: &str = "crates/core/src/";
 const WORKSPACE: &str = "Cargo.toml";
+const REQUIRED_LINES: [(&str, &str); 2] = [(CORE, "#![no_std]"), (WORKSPACE, "unsafe_code = \"forbid\"")];
 const TEST_CONDITIONS: [&str; 3] = ["#[cfg(test)]", "#[cfg(loom)]", "#[cfg(any(test, loom))]"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     const FORBIDS: (&str, &str) = (WORKSPACE, "unsafe_code = \"forbid\"\n");
 
     fn count<const N: usize>(files: [(&str, &str); N]) -> usize {
-        check(&SourceTree::from_files(files)).len()
+        findings(check, files).len()
     }
 
     #[test]
@@ -129,7 +107,7 @@ mod tests {
     fn a_crate_without_the_lints_is_an_error() {
         let core = (CORE, "#![no_std]\n");
         let store = ("crates/store/Cargo.toml", "[package]\n");
-        let findings = check(&SourceTree::from_files([FORBIDS, core, store]));
-        assert_eq!(findings[0].path, "crates/store/Cargo.toml");
+        let found = findings(check, [FORBIDS, core, store]);
+        assert!(found[0].starts_with("crates/store/Cargo.toml: "), "{found:?}");
     }
 }

@@ -8,7 +8,8 @@ use super::tree::{SourceFile, SourceTree};
 
 /// Reports dependencies without a reason.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    tree.files()
+    tree.files
+        .iter()
         .filter(|file| file.path == "Cargo.toml" || file.path.ends_with("/Cargo.toml"))
         .flat_map(unexplained_dependencies)
         .collect()
@@ -76,9 +77,10 @@ fn heading_dependency(heading: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     fn count(text: &str) -> usize {
-        check(&SourceTree::from_files([("crates/x/Cargo.toml", text)])).len()
+        findings(check, [("crates/x/Cargo.toml", text)]).len()
     }
 
     // In the last case the comment belongs to another line.
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn the_manifest_of_the_root_is_read() {
         let text = "[workspace.dependencies]\nredis = \"1\"\n";
-        let count = |path| check(&SourceTree::from_files([(path, text)])).len();
+        let count = |path| findings(check, [(path, text)]).len();
         assert_eq!(count("Cargo.toml"), 1);
         assert_eq!(count("docs/manifest.md"), 0);
     }

@@ -8,7 +8,8 @@ use super::tree::{SourceFile, SourceTree};
 
 /// Reports files that are too long, and notes files that come close.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    tree.files()
+    let files = tree.files.iter();
+    files
         .filter(|file| EXTENSIONS.iter().any(|end| file.has_suffix(end)))
         .filter_map(check_file)
         .collect()
@@ -20,18 +21,12 @@ fn check_file(file: &SourceFile) -> Option<TidyFinding> {
         let message = format!("has {lines} lines, more than {MAX_LINES}: split it by subject");
         return Some(TidyFinding::error(&file.path, message));
     }
-    let product = product_lines(file);
-    (product > NOTE_LINES).then(|| {
+    let is_product = file.has_suffix(".rs") && !file.path.contains("/tests/");
+    let product = file.text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+    (is_product && product > NOTE_LINES).then(|| {
         let message = format!("has {product} lines without its tests, more than {NOTE_LINES}");
         TidyFinding::note(&file.path, message)
     })
-}
-
-fn product_lines(file: &SourceFile) -> usize {
-    if !file.has_suffix(".rs") || file.path.contains("/tests/") {
-        return 0;
-    }
-    file.text.lines().take_while(|line| *line != "#[cfg(test)]").count()
 }
 
 const MAX_LINES: usize = 600;

@@ -5,77 +5,38 @@
 //! must match the end of a path, in order and with gaps: `crates/client/src/clock.rs`.
 
 use super::TidyFinding;
-use super::lexer::SpanKind;
-use super::tree::{SourceFile, SourceTree};
+use super::lexer::{pattern, prose};
+use super::tree::SourceTree;
 
 /// Reports mentions of files that do not exist.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    tree.files()
-        .filter(|file| SOURCES.iter().any(|suffix| file.has_suffix(suffix)))
-        .flat_map(|file| stale_mentions(tree, file))
-        .collect()
-}
-
-/// Returns true if a file of the tree ends with this path; folders of the file may be left out.
-pub(super) fn file_exists(tree: &SourceTree, mention: &str) -> bool {
-    tree.files().any(|file| ends_with_parts(&file.path, mention))
-}
-
-fn stale_mentions(tree: &SourceTree, file: &SourceFile) -> Vec<TidyFinding> {
+    let mention = pattern(r"([\w./:-]*\w\.(?:rs|lua))[.:/]*(?:[^\w./:-]|\z)");
+    let has_file = |mention: &str| tree.files.iter().any(|file| ends_with_parts(&file.path, mention));
+    let is_address = |mention: &str| mention.contains("://") || mention.starts_with("//");
     let mut findings = Vec::new();
-    let prose = file.spans().iter().filter(|span| is_prose(file, span.kind));
-    for span in prose {
-        for (offset, mention) in mentions(file.span_text(span)) {
-            if !is_general(mention) && !file_exists(tree, mention) {
-                let message = format!("names {mention}, and no such file exists: update the name");
-                let line = file.line_at(span.start + offset);
-                findings.push(TidyFinding::error(&file.path, message).at(line));
+    let sources = tree.files.iter();
+    for file in sources.filter(|file| SOURCES.iter().any(|suffix| file.has_suffix(suffix))) {
+        for (start, text) in prose(&file.path, &file.text) {
+            let mentions = mention.captures_iter(text).filter_map(|found| found.get(1));
+            for (at, name) in mentions.map(|found| (start + found.start(), found.as_str())) {
+                if !is_address(name) && !GENERAL_NAMES.contains(&name) && !has_file(name) {
+                    let message = format!("names {name}, and no such file exists: update the name");
+                    findings.push(file.error_at(at, message));
+                }
             }
         }
     }
     findings
 }
 
-/// Strings of Rust and Lua are data; strings of TOML are messages, such as the reason of a lint.
-fn is_prose(file: &SourceFile, kind: SpanKind) -> bool {
-    match kind {
-        SpanKind::Comment => true,
-        SpanKind::Literal => file.has_suffix(".toml"),
-        SpanKind::Code => false,
-    }
-}
-
-/// Finds words with the extension of a source file.
-fn mentions(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_part = |c: char| c.is_alphanumeric() || "_-./:".contains(c);
-    let words = text.split(move |c: char| !is_part(c));
-    words.filter_map(move |word| {
-        let name = word.trim_end_matches(['.', ':', '/']);
-        let offset = word.as_ptr().addr() - text.as_ptr().addr();
-        let stem = EXTENSIONS.iter().find_map(|end| name.strip_suffix(end))?;
-        let is_name = stem.ends_with(|c: char| c.is_alphanumeric() || c == '_');
-        let is_address = name.contains("://") || name.starts_with("//");
-        (is_name && !is_address).then_some((offset, name))
-    })
-}
-
-fn is_general(mention: &str) -> bool {
-    GENERAL_NAMES.contains(&mention)
-}
-
 fn ends_with_parts(path: &str, mention: &str) -> bool {
     let mut folders = path.rsplit('/');
     let mut parts = mention.rsplit('/').filter(|part| !matches!(*part, "." | ".."));
-    if folders.next() != parts.next() {
-        return false;
-    }
-    parts.all(|part| folders.any(|folder| folder == part))
+    folders.next() == parts.next() && parts.all(|part| folders.any(|folder| folder == part))
 }
 
 /// Files whose comments and sentences are read.
 const SOURCES: [&str; 4] = [".rs", ".lua", ".toml", ".md"];
-
-const EXTENSIONS: [&str; 2] = [".rs", ".lua"];
 
 /// Names that stand for a kind of file, and a web site.
 const GENERAL_NAMES: [&str; 5] = ["lib.rs", "main.rs", "mod.rs", "build.rs", "docs.rs"];
@@ -83,10 +44,11 @@ const GENERAL_NAMES: [&str; 5] = ["lib.rs", "main.rs", "mod.rs", "build.rs", "do
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     fn check_text(path: &str, text: &str) -> usize {
         let clock = ("crates/client/src/clock.rs", "");
-        check(&SourceTree::from_files([clock, (path, text)])).len()
+        findings(check, [clock, (path, text)]).len()
     }
 
     #[test]

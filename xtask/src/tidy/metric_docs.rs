@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::TidyFinding;
+use super::lexer::pattern;
 use super::tree::{SourceFile, SourceTree};
 
 /// Reports names without a row, rows without a name, and rows with another type or other labels.
@@ -33,34 +34,22 @@ fn plain_names(constants: &BTreeMap<String, String>) -> DocumentedNames {
 
 /// Finds the constants of a type, by their names: `pub(crate) const API: Label = "api";`.
 fn constants(source: &SourceFile, type_name: &str) -> BTreeMap<String, String> {
-    let marker = format!(": {type_name} = \"");
-    let mut found = BTreeMap::new();
-    for (_, line) in source.lines() {
-        let Some((before, after)) = line.split_once(&marker) else {
-            continue;
-        };
-        if let (Some(name), Some((value, _))) = (before.rsplit(' ').next(), after.split_once('"')) {
-            found.insert(name.to_owned(), value.to_owned());
-        }
-    }
-    found
+    let constant = pattern(&format!(r#"(\w+): {type_name} = "([^"]*)""#));
+    let found = constant.captures_iter(&source.text).map(|found| {
+        let (_, [name, value]) = found.extract();
+        (name.to_owned(), value.to_owned())
+    });
+    found.collect()
 }
 
 /// Finds each metric, with type and labels in the notation of the page.
 fn parse_metrics(source: &str, labels: &BTreeMap<String, String>) -> DocumentedNames {
+    let metric = pattern(r#"Metric::(counter|gauge|histogram)\(\s*"([^"]*)",\s*&\[([^\]]*)\]"#);
     let mut found = DocumentedNames::new();
-    for call in source.split("Metric::").skip(1) {
-        let Some((kind, rest)) = call.split_once('(').filter(|call| KINDS.contains(&call.0)) else {
-            continue;
-        };
-        let mut quoted = rest.split('"');
-        let (Some(name), Some(after)) = (quoted.nth(1), quoted.next()) else {
-            continue;
-        };
-        let listed = after.split(']').next().unwrap_or_default();
+    for metric in metric.captures_iter(source) {
+        let (_, [kind, name, listed]) = metric.extract();
         let used: Vec<_> = listed
             .split("label::")
-            .skip(1)
             .filter_map(|label| labels.get(label.trim_matches([',', ' ', '\n'])))
             .map(|label| format!("`{label}`"))
             .collect();
@@ -134,27 +123,19 @@ fn names_elsewhere(tree: &SourceTree, metrics: &DocumentedNames) -> Vec<TidyFind
         .with_suffix(".rs")
         .filter(|file| file.path.starts_with("crates/") && file.path.contains("/src/"))
         .filter(|file| file.path != NAMES);
-    let quoted: Vec<_> = metrics
+    let prefixed: Vec<_> = metrics
         .keys()
         .filter(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)))
-        .map(|name| format!("\"{name}\""))
+        .map(String::as_str)
         .collect();
-    let mut findings = Vec::new();
-    for file in sources {
-        for (number, line) in file.lines().filter(|(_, line)| line.contains('"')) {
-            if let Some(name) = quoted.iter().find(|name| line.contains(name.as_str())) {
-                let message = format!("names the metric {name}: use the constant of {NAMES}");
-                findings.push(TidyFinding::error(&file.path, message).at(number));
-            }
-        }
-    }
-    findings
+    let names = pattern(&format!("\"(?:{})\"", prefixed.join("|")));
+    let report = |name: &str| format!("names the metric {name}: use the constant of {NAMES}");
+    sources.flat_map(|file| file.report_matches(&names, report)).collect()
 }
 
 const NAMES: &str = "crates/client/src/metrics/names.rs";
 const PAGE: &str = "docs/metrics.md";
 const PREFIXES: [&str; 3] = ["external_", "outflow_", "bulk_action_"];
-const KINDS: [&str; 3] = ["counter", "gauge", "histogram"];
 
 #[cfg(test)]
 mod tests;

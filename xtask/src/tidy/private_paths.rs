@@ -1,30 +1,16 @@
 //! No absolute path of one machine, which exists nowhere else.
 
 use super::TidyFinding;
-use super::tree::{SourceFile, SourceTree};
+use super::lexer::pattern;
+use super::tree::SourceTree;
 
-/// Reports absolute paths into folders that differ between machines.
+/// Reports absolute paths into folders that differ between machines, and no longer path such as
+/// `docs/home/` that contains one.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
-    tree.files().flat_map(find_private_paths).collect()
-}
-
-fn find_private_paths(file: &SourceFile) -> Vec<TidyFinding> {
-    let mut findings = Vec::new();
-    for folder in FOLDERS.map(|folder| format!("/{folder}/")) {
-        for (offset, _) in file.text.match_indices(&folder) {
-            if starts_path(&file.text, offset) {
-                let message = format!("names a path below {folder}: write it from the root of the repository");
-                findings.push(TidyFinding::error(&file.path, message).at(file.line_at(offset)));
-            }
-        }
-    }
-    findings
-}
-
-/// Returns true if a path starts at `offset`, and not if a longer one continues, as in `docs/home/`.
-fn starts_path(text: &str, offset: usize) -> bool {
-    let before = text.get(..offset).and_then(|text| text.chars().next_back());
-    before.is_none_or(|c| !c.is_alphanumeric() && !"._-}/*~".contains(c))
+    let paths = pattern(&format!(r"(?:^|[^\w.}}/*~-])(/(?:{})/)", FOLDERS.join("|")));
+    let report = |folder: &str| format!("names a path below {folder}: write it from the root of the repository");
+    let files = tree.files.iter();
+    files.flat_map(|file| file.report_matches(&paths, report)).collect()
 }
 
 const FOLDERS: [&str; 4] = ["work", "root", "home", "Users"];
@@ -32,9 +18,10 @@ const FOLDERS: [&str; 4] = ["work", "root", "home", "Users"];
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tidy::findings;
 
     fn count(text: &str) -> usize {
-        check(&SourceTree::from_files([("docs/a.md", text)])).len()
+        findings(check, [("docs/a.md", text)]).len()
     }
 
     #[test]

@@ -1,92 +1,117 @@
-//! Rust code without comments, literals and tests.
+//! Declarations of Rust code, with their attributes and conditions.
+//!
+//! A pattern finds them in code without comments and literals. A parser would be exact, and would add
+//! dependencies and miss the laws of this project, which are declared inside a macro.
 
 use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::LazyLock;
 
-use super::lexer::SpanKind;
-use super::tree::{SourceFile, SourceTree};
+use regex::Regex;
 
-/// Returns the code of a file. Spaces replace comments and literals, so that offsets stay valid.
-pub(super) fn code_only(file: &SourceFile) -> String {
-    let mut code = String::with_capacity(file.text.len());
-    for span in file.spans() {
-        let text = file.span_text(span);
-        if span.kind == SpanKind::Code {
-            code.push_str(text);
-        } else {
-            code.push_str(&blank(text));
-        }
-    }
-    code
+use super::lexer::pattern;
+use super::tree::SourceTree;
+
+/// One module, function, type or linked crate.
+pub(super) struct RustItem {
+    pub(super) keyword: String,
+    pub(super) name: String,
+    /// Offset of the name.
+    pub(super) offset: usize,
+    pub(super) attributes: String,
+    is_in_own_file: bool,
+    /// Conditions of the item and of the items around it.
+    conditions: Vec<String>,
 }
 
-/// Returns the code of a file without its `#[cfg(test)]` items.
-pub(super) fn product_code(file: &SourceFile) -> String {
-    let code = code_only(file);
-    let mut product = String::with_capacity(code.len());
-    let mut copied = 0;
-    for item in test_items(&code) {
-        if item.start >= copied {
-            product.push_str(code.get(copied..item.start).unwrap_or_default());
-            product.push_str(&blank(code.get(item.start..item.end).unwrap_or_default()));
-            copied = item.end;
-        }
+impl RustItem {
+    /// Returns true for a test that a run of the workspace executes.
+    pub(super) fn is_active_test(&self) -> bool {
+        let is_test = ["#[test]", "#[tokio::test"]
+            .iter()
+            .any(|mark| self.attributes.contains(mark));
+        is_test && !self.is_ignored() && self.is_enabled()
     }
-    product.push_str(code.get(copied..).unwrap_or_default());
-    product
+
+    pub(super) fn is_ignored(&self) -> bool {
+        IGNORE.is_match(&self.attributes)
+    }
+
+    /// Returns true if `cargo xtask test` meets all conditions.
+    pub(super) fn is_enabled(&self) -> bool {
+        self.conditions
+            .iter()
+            .all(|condition| TRUE_CONDITIONS.contains(&&**condition))
+    }
+
+    /// Returns true if only tests compile the item.
+    pub(super) fn is_for_tests(&self) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.any(|condition| condition == "test" || condition.starts_with("all(test"))
+    }
+
+    /// Returns the two possible files of a module that the file at `path` declares.
+    pub(super) fn module_files(&self, path: &str) -> Vec<String> {
+        if self.keyword != "mod" || !self.is_in_own_file {
+            return Vec::new();
+        }
+        let (parent, file) = path.rsplit_once('/').unwrap_or(("", path));
+        let is_root = matches!(file, "lib.rs" | "main.rs" | "mod.rs") || is_test_folder(parent);
+        let folder = if is_root { parent } else { path.trim_end_matches(".rs") };
+        let name = &self.name;
+        vec![format!("{folder}/{name}.rs"), format!("{folder}/{name}/mod.rs")]
+    }
+}
+
+fn is_test_folder(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>()[..], ["crates", _, "tests"])
+}
+
+/// Finds the declarations of a code, at any depth.
+pub(super) fn find_items(code: &str) -> Vec<RustItem> {
+    let ranges = conditions(code);
+    let found = ITEM.captures_iter(code).map(|found| {
+        let (_, [attributes, keyword, name, end]) = found.extract();
+        let offset = name.as_ptr().addr() - code.as_ptr().addr();
+        let around = ranges.iter().filter(|(_, range)| range.contains(&offset));
+        RustItem {
+            keyword: keyword.to_owned(),
+            name: name.to_owned(),
+            offset,
+            attributes: attributes.trim_end().to_owned(),
+            is_in_own_file: end == ";",
+            conditions: around.map(|(condition, _)| (*condition).to_owned()).collect(),
+        }
+    });
+    found.collect()
 }
 
 /// Lists the files that only tests compile: by name, by folder, or as a `#[cfg(test)]` module.
 pub(super) fn test_files(tree: &SourceTree) -> HashSet<String> {
     let mut found = HashSet::new();
     for file in tree.with_suffix(".rs") {
-        let is_test = TEST_NAMES.iter().any(|name| file.has_suffix(name));
+        let is_test = file.has_suffix("/tests.rs") || file.has_suffix("/test.rs");
         if is_test || file.path.contains("/tests/") {
             found.insert(file.path.clone());
         }
-        let code = code_only(file);
-        for item in test_items(&code) {
-            let text = code.get(item.start..item.end).unwrap_or_default();
-            if let Some(name) = module_declaration(text) {
-                let folder = module_folder(&file.path);
-                found.insert(format!("{folder}/{name}.rs"));
-                found.insert(format!("{folder}/{name}/mod.rs"));
-            }
-        }
+        let modules = file.items().iter().filter(|item| item.is_for_tests());
+        found.extend(modules.flat_map(|module| module.module_files(&file.path)));
     }
     found
 }
 
-/// Iterates over the identifiers and keywords of a code, with their offsets.
-pub(super) fn identifiers(code: &str) -> impl Iterator<Item = (usize, &str)> {
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let start = at + code.get(at..)?.find(is_part)?;
-        let rest = code.get(start..)?;
-        let length = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
-        at = start + length;
-        Some((start, rest.get(..length)?))
-    })
-}
-
-/// Range of an item with its attribute.
-struct ItemRange {
-    start: usize,
-    end: usize,
-}
-
-fn test_items(code: &str) -> Vec<ItemRange> {
-    let mut items = Vec::new();
-    for (start, _) in code.match_indices("#[cfg(") {
-        let attribute = code.get(start..).unwrap_or_default();
-        let condition = attribute.trim_start_matches("#[cfg(");
-        let end = attribute.find(")]").map_or(code.len(), |end| start + end + 2);
-        if condition.starts_with("test)") || condition.starts_with("all(test") {
-            let end = item_end(code, end);
-            items.push(ItemRange { start, end });
-        }
-    }
-    items
+/// Finds each condition with the range of its item; `#![cfg(…)]` covers the rest of the file.
+fn conditions(code: &str) -> Vec<(&str, Range<usize>)> {
+    let found = CONDITION.captures_iter(code).map(|found| {
+        let (attribute, [inner, condition]) = found.extract();
+        let start = attribute.as_ptr().addr() - code.as_ptr().addr();
+        let end = match inner {
+            "!" => code.len(),
+            _ => item_end(code, start + attribute.len()),
+        };
+        (condition, start..end)
+    });
+    found.collect()
 }
 
 /// Returns the end of the item that begins at `at`: its semicolon or its closing brace.
@@ -104,55 +129,76 @@ fn item_end(code: &str, at: usize) -> usize {
     code.len()
 }
 
-fn module_declaration(item: &str) -> Option<&str> {
-    let words: Vec<_> = item.strip_suffix(';')?.split_whitespace().collect();
-    match words[..] {
-        [.., "mod", name] => Some(name),
-        _ => None,
-    }
-}
+static ITEM: LazyLock<Regex> = LazyLock::new(|| {
+    let attributes = r"((?:#\[(?:[^\[\]]|\[[^\[\]]*\])*\]\s*)*)";
+    let qualifiers = r"(?:pub(?:\([^)]*\))?\s+)?(?:(?:const|async)\s+)*";
+    let declaration = r"\b(mod|fn|struct|enum|trait|extern\s+crate)\s+(\$?\w+)\s*(;?)";
+    pattern(&[attributes, qualifiers, declaration].concat())
+});
 
-/// Returns the folder of the modules that a file declares.
-fn module_folder(path: &str) -> &str {
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    match name {
-        "lib.rs" | "main.rs" | "mod.rs" => folder,
-        _ => path.trim_end_matches(".rs"),
-    }
-}
+static CONDITION: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)#(!?)\[cfg\((.*?)\)\]"));
 
-fn blank(text: &str) -> String {
-    text.bytes()
-        .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
-        .collect()
-}
+static IGNORE: LazyLock<Regex> = LazyLock::new(|| pattern(r"#\[ignore|#\[cfg_attr\([^\]]*\bignore"));
 
-const TEST_NAMES: [&str; 2] = ["/tests.rs", "/test.rs"];
+/// Conditions that `cargo xtask test` meets, in the tests or in the model check.
+const TRUE_CONDITIONS: [&str; 6] = [
+    "test",
+    "loom",
+    "unix",
+    "not(loom)",
+    "any(test, loom)",
+    "all(test, not(loom))",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn product(text: &str) -> String {
+    fn active_tests(text: &str) -> Vec<String> {
         let tree = SourceTree::from_files([("a.rs", text)]);
-        let code = product_code(tree.file("a.rs").expect("present"));
-        assert_eq!(code.len(), text.len());
-        code.split_whitespace().collect::<Vec<_>>().join(" ")
+        let file = tree.file("a.rs").expect("present");
+        let tests = file.items().iter().filter(|item| item.is_active_test());
+        tests.map(|test| test.name.clone()).collect()
     }
 
     #[test]
-    fn comments_literals_and_tests_are_blank() {
-        for (text, code) in [
-            ("// é\nfn a() { b(\"c\") }", "fn a() { b( ) }"),
-            ("#[cfg(test)]\nmod tests {\n  fn a() { }\n}\nfn b() {}", "fn b() {}"),
-            ("#[cfg(all(test, unix))]\nmod tests;\nfn b() {}", "fn b() {}"),
-            ("#[cfg(unix)]\nfn b() {}", "#[cfg(unix)] fn b() {}"),
-            (
-                "#[cfg(test)]\nmod a {\n #[cfg(test)]\n fn b() {} }\nfn c() {}",
-                "fn c() {}",
-            ),
+    fn a_declaration_names_its_item() {
+        let code = "pub const fn zero() {} async fn sends() struct A; let f: fn(u64) = g; trait $b {}";
+        let items = find_items(code);
+        let found: Vec<_> = items.iter().map(|item| (&*item.keyword, &*item.name)).collect();
+        let expected = [("fn", "zero"), ("fn", "sends"), ("struct", "A"), ("trait", "$b")];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_test_function_is_active() {
+        for text in [
+            "#[test]\nfn law() {\n",
+            "#[tokio::test(start_paused = true)]\nasync fn law() {\n",
+            "#[cfg(test)]\nmod tests {\n    #[test]\n    fn law() {\n",
+            "#[cfg(unix)]\n#[test]\nfn law() {\n",
+            "#[cfg(any())]\nuse x;\n#[test]\nfn law() {\n",
+            "    #[test]\n    fn law / fn stress_law\n        (values()) = |v| v;\n",
+            "#[cfg(any())]\nmod old {\n    fn x() {\n    }\n}\n\n#[test]\nfn law() {\n",
         ] {
-            assert_eq!(product(text), code);
+            assert_eq!(active_tests(text), ["law"], "{text}");
+        }
+    }
+
+    #[test]
+    fn ignored_and_disabled_functions_are_inactive() {
+        for text in [
+            "fn law() {\n",
+            "#[test]\n#[ignore]\nfn law() {\n",
+            "#[ignore = \"long run\"]\n#[test]\nfn law() {\n",
+            "#[test]\n#[cfg_attr(unix, ignore)]\nfn law() {\n",
+            "#[cfg(any())]\n#[test]\nfn law() {\n",
+            "#[cfg(feature = \"never\")]\nmod tests {\n    #[test]\n    fn law() {\n    }\n}\n",
+            "#![cfg(windows)]\n#[test]\nfn law() {\n",
+            "/*\n#[test]\nfn law() {\n*/\n",
+            "// #[test]\nfn law() {\n",
+        ] {
+            assert!(active_tests(text).is_empty(), "{text}");
         }
     }
 
@@ -160,7 +206,7 @@ mod tests {
     fn test_files_are_known_by_name_folder_and_declaration() {
         let tree = SourceTree::from_files([
             ("crates/a/src/lib.rs", "#[cfg(test)]\nmod fixture;\nmod other;\n"),
-            ("crates/a/src/b.rs", "#[cfg(test)]\npub(crate) mod oracle;\n"),
+            ("crates/a/src/b.rs", "#[cfg(all(test, unix))]\npub(crate) mod oracle;\n"),
             ("crates/a/src/b/tests.rs", ""),
             ("crates/a/tests/laws/main.rs", ""),
         ]);
@@ -174,11 +220,5 @@ mod tests {
             assert!(files.contains(path), "{path}");
         }
         assert!(!files.contains("crates/a/src/other.rs"));
-    }
-
-    #[test]
-    fn identifiers_have_offsets() {
-        let found: Vec<_> = identifiers("a_1 = b::C;").collect();
-        assert_eq!(found, [(0, "a_1"), (6, "b"), (9, "C")]);
     }
 }

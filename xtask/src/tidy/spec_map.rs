@@ -81,14 +81,10 @@ enum RowStatus {
 }
 
 fn parse_status(text: &str) -> Option<RowStatus> {
-    if text == "done" {
-        return Some(RowStatus::Tested);
-    }
-    let (word, part) = text.split_once(": ")?;
-    match word {
-        _ if !PARTS.contains(&part) => None,
-        "begun" => Some(RowStatus::Tested),
-        "later" => Some(RowStatus::Planned),
+    match text.split_once(": ") {
+        None if text == "done" => Some(RowStatus::Tested),
+        Some(("begun", part)) if PARTS.contains(&part) => Some(RowStatus::Tested),
+        Some(("later", part)) if PARTS.contains(&part) => Some(RowStatus::Planned),
         _ => None,
     }
 }

@@ -6,23 +6,25 @@
 use std::collections::BTreeMap;
 
 use super::TidyFinding;
-use super::rust_code::code_only;
-use super::tree::{SourceFile, SourceTree};
+use super::lexer::pattern;
+use super::tree::SourceTree;
 
 /// Reports crates with too many test binaries, and `#[path]` attributes.
 pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
+    let path_attribute = pattern(r"(?m)^\s*(#\[path)");
     let mut binaries: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for file in tree.with_suffix(".rs") {
+    let mut findings = Vec::new();
+    for file in tree.with_suffix(".rs").filter(|file| file.path.starts_with("crates/")) {
         if let Some(crate_name) = test_binary_crate(&file.path) {
             binaries.entry(crate_name).or_default().push(&file.path);
         }
+        findings.extend(file.report_matches(&path_attribute, |attribute| {
+            format!("has a `{attribute}]` attribute: move the file to its place in the module tree")
+        }));
     }
-    let oversized = binaries
-        .iter()
-        .filter(|(_, paths)| paths.len() > MAX_BINARIES)
-        .map(|(name, paths)| too_many_binaries(name, paths));
-    let sources = tree.with_suffix(".rs").filter(|file| file.path.starts_with("crates/"));
-    oversized.chain(sources.flat_map(path_attributes)).collect()
+    binaries.retain(|_, paths| paths.len() > MAX_BINARIES);
+    findings.extend(binaries.iter().map(|(name, paths)| too_many_binaries(name, paths)));
+    findings
 }
 
 fn test_binary_crate(path: &str) -> Option<&str> {
@@ -41,27 +43,12 @@ fn too_many_binaries(crate_name: &str, paths: &[&str]) -> TidyFinding {
     TidyFinding::error(&format!("crates/{crate_name}/tests"), message)
 }
 
-fn path_attributes(file: &SourceFile) -> Vec<TidyFinding> {
-    let code = code_only(file);
-    let attributes = code.match_indices("#[path");
-    attributes
-        .map(|(offset, _)| {
-            let message = "has a `#[path]` attribute: move the file to its place in the module tree";
-            TidyFinding::error(&file.path, message).at(file.line_at(offset))
-        })
-        .collect()
-}
-
 const MAX_BINARIES: usize = 2;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check_files<const N: usize>(files: [(&str, &str); N]) -> Vec<String> {
-        let findings = check(&SourceTree::from_files(files));
-        findings.iter().map(ToString::to_string).collect()
-    }
+    use crate::tidy::findings;
 
     const LAWS: (&str, &str) = ("crates/core/tests/laws/main.rs", "mod meter;\n");
     const METER: (&str, &str) = ("crates/core/tests/laws/meter.rs", "");
@@ -70,22 +57,22 @@ mod tests {
     #[test]
     fn a_third_test_binary_is_an_error() {
         let elsewhere = ("crates/store/tests/store/main.rs", "");
-        assert!(check_files([LAWS, METER, LOOM, elsewhere]).is_empty());
-        let found = check_files([LAWS, METER, LOOM, ("crates/core/tests/more.rs", "")]);
+        assert!(findings(check, [LAWS, METER, LOOM, elsewhere]).is_empty());
+        let found = findings(check, [LAWS, METER, LOOM, ("crates/core/tests/more.rs", "")]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("crates/core/tests: has 3 "), "{found:?}");
     }
 
     #[test]
     fn a_path_attribute_is_an_error() {
-        let found = check_files([("crates/core/src/lib.rs", "\n#[path = \"x.rs\"]\nmod y;\n")]);
+        let found = findings(check, [("crates/core/src/lib.rs", "\n#[path = \"x.rs\"]\nmod y;\n")]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("crates/core/src/lib.rs:2: "), "{found:?}");
         for (path, text) in [
             ("crates/core/src/lib.rs", "// #[path = \"x.rs\"]\nlet a = \"#[path\";\n"),
             ("benches/src/main.rs", "#[path = \"x.rs\"]\nmod y;\n"),
         ] {
-            assert!(check_files([(path, text)]).is_empty(), "{path}");
+            assert!(findings(check, [(path, text)]).is_empty(), "{path}");
         }
     }
 }

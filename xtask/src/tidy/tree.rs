@@ -5,13 +5,15 @@
 use std::cell::OnceCell;
 
 use anyhow::{Context, Result};
+use regex::Regex;
 
-use super::lexer::{self, SourceLanguage, TextSpan};
+use super::rust_code::{RustItem, find_items};
+use super::{TidyFinding, lexer};
 use crate::command::{CommandLine, repository_root};
 
 /// Every text file of the project.
 pub(super) struct SourceTree {
-    files: Vec<SourceFile>,
+    pub(super) files: Vec<SourceFile>,
 }
 
 /// One text file.
@@ -20,7 +22,7 @@ pub(super) struct SourceFile {
     pub(super) path: String,
     /// Content.
     pub(super) text: String,
-    spans: OnceCell<Vec<TextSpan>>,
+    items: OnceCell<Vec<RustItem>>,
 }
 
 impl SourceTree {
@@ -29,22 +31,12 @@ impl SourceTree {
         let listed = CommandLine::parse("git ls-files --cached --others --exclude-standard")
             .output()
             .context("git lists the files of the project: run tidy in a clone")?;
-        let mut files = Vec::new();
-        for path in listed.lines() {
-            // Git lists a removed file until the removal is committed.
-            let Ok(bytes) = std::fs::read(repository_root().join(path)) else {
-                continue;
-            };
-            if let Ok(text) = String::from_utf8(bytes) {
-                files.push(SourceFile::new(path, text));
-            }
-        }
-        Ok(Self { files })
-    }
-
-    /// Iterates over all files.
-    pub(super) fn files(&self) -> impl Iterator<Item = &SourceFile> {
-        self.files.iter()
+        let files = listed.lines().filter_map(|path| {
+            // Git lists a removed file until the removal is committed; data may be no text.
+            let text = std::fs::read_to_string(repository_root().join(path)).ok()?;
+            Some(SourceFile::new(path, text))
+        });
+        Ok(Self { files: files.collect() })
     }
 
     /// Iterates over the files whose path ends with `suffix`.
@@ -57,9 +49,10 @@ impl SourceTree {
         self.files.iter().find(|file| file.path == path)
     }
 
-    /// Returns the text of one file.
-    pub(super) fn text(&self, path: &str) -> Option<&str> {
-        self.file(path).map(|file| file.text.as_str())
+    /// Returns true if a file exists and has this line.
+    pub(super) fn has_line(&self, path: &str, line: &str) -> bool {
+        let file = self.file(path);
+        file.is_some_and(|file| file.text.lines().any(|other| other == line))
     }
 
     #[cfg(test)]
@@ -74,7 +67,7 @@ impl SourceFile {
         Self {
             path: path.to_owned(),
             text,
-            spans: OnceCell::new(),
+            items: OnceCell::new(),
         }
     }
 
@@ -94,44 +87,29 @@ impl SourceFile {
         before.matches('\n').count() + 1
     }
 
-    /// Returns code, comments and literals of the file, which together cover it; none if its language
-    /// is unknown.
-    pub(super) fn spans(&self) -> &[TextSpan] {
-        self.spans.get_or_init(|| {
-            let language = SourceLanguage::from_path(&self.path);
-            language.map_or_else(Vec::new, |language| lexer::split(&self.text, language))
-        })
+    /// Returns the declarations of the Rust code.
+    pub(super) fn items(&self) -> &[RustItem] {
+        self.items.get_or_init(|| find_items(&lexer::code_only(&self.text)))
     }
 
-    /// Returns the text of a span.
-    pub(super) fn span_text(&self, span: &TextSpan) -> &str {
-        self.text.get(span.start..span.end).unwrap_or_default()
+    /// Reports a violation at a byte offset.
+    pub(super) fn error_at(&self, offset: usize, message: impl Into<String>) -> TidyFinding {
+        TidyFinding::error(&self.path, message).at(self.line_at(offset))
     }
-}
 
-/// Returns the name of the function that a line of Rust declares.
-pub(super) fn function_name(line: &str) -> Option<&str> {
-    let mut rest = line.trim_start();
-    for qualifier in ["pub ", "pub(crate) ", "pub(super) ", "const ", "async "] {
-        rest = rest.strip_prefix(qualifier).unwrap_or(rest);
+    /// Reports each match; the message gets its last group, or all of it.
+    pub(super) fn report_matches(&self, pattern: &Regex, message: impl Fn(&str) -> String) -> Vec<TidyFinding> {
+        let matches = pattern.captures_iter(&self.text);
+        matches
+            .filter_map(|found| found.iter().flatten().last())
+            .map(|found| self.error_at(found.start(), message(found.as_str())))
+            .collect()
     }
-    let name = rest.strip_prefix("fn ")?;
-    let end = name.find(|c: char| !c.is_alphanumeric() && c != '_');
-    Some(name.split_at(end.unwrap_or(name.len())).0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_declaration_names_its_function() {
-        assert_eq!(function_name("    fn waits(now: Nanos) {"), Some("waits"));
-        assert_eq!(function_name("pub const fn zero() -> Self {"), Some("zero"));
-        assert_eq!(function_name("async fn sends()"), Some("sends"));
-        assert_eq!(function_name("// fn is a word"), None);
-        assert_eq!(function_name("let f: fn(u64) = g;"), None);
-    }
 
     #[test]
     fn an_offset_has_a_line() {

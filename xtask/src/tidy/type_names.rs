@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::TidyFinding;
-use super::rust_code::{identifiers, product_code, test_files};
+use super::rust_code::{RustItem, test_files};
 use super::tree::{SourceFile, SourceTree};
 
 /// Reports names of structs, enums and traits that more than two files define.
@@ -15,34 +15,27 @@ pub(super) fn check(tree: &SourceTree) -> Vec<TidyFinding> {
     let sources = tree
         .with_suffix(".rs")
         .filter(|file| is_product_source(&file.path) && !tests.contains(&file.path));
-    let mut definitions: BTreeMap<String, Vec<TypePlace<'_>>> = BTreeMap::new();
+    // The first offset in each file; a platform variant of the same type is in the same file.
+    let mut definitions: BTreeMap<&str, Vec<(&SourceFile, usize)>> = BTreeMap::new();
     for file in sources {
-        for (name, line) in defined_types(file) {
-            let places = definitions.entry(name).or_default();
-            if places.iter().all(|place| place.path != file.path) {
-                places.push(TypePlace { path: &file.path, line });
+        for item in file.items().iter().filter(|item| is_product_type(item)) {
+            let places = definitions.entry(&item.name).or_default();
+            if places.last().is_none_or(|(last, _)| last.path != file.path) {
+                places.push((file, item.offset));
             }
         }
     }
-    definitions
-        .iter()
-        .filter(|(_, places)| places.len() > MAX_FILES)
-        .filter_map(|(name, places)| report(name, places))
-        .collect()
-}
-
-/// Position of a definition.
-struct TypePlace<'a> {
-    path: &'a str,
-    line: usize,
+    definitions.retain(|_, places| places.len() > MAX_FILES);
+    let shared = definitions.iter();
+    shared.filter_map(|(name, places)| report(name, places)).collect()
 }
 
 /// Reports the first place, with a list of the others.
-fn report(name: &str, places: &[TypePlace<'_>]) -> Option<TidyFinding> {
-    let (first, others) = places.split_first()?;
+fn report(name: &str, places: &[(&SourceFile, usize)]) -> Option<TidyFinding> {
+    let ((first, offset), others) = places.split_first()?;
     let others: Vec<_> = others
         .iter()
-        .map(|place| format!("{}:{}", place.path, place.line))
+        .map(|(file, offset)| format!("{}:{}", file.path, file.line_at(*offset)))
         .collect();
     let message = format!(
         "type name `{name}` is defined in {} files, at most {MAX_FILES} are allowed: rename it \
@@ -50,23 +43,11 @@ fn report(name: &str, places: &[TypePlace<'_>]) -> Option<TidyFinding> {
         places.len(),
         others.join(", ")
     );
-    Some(TidyFinding::error(first.path, message).at(first.line))
+    Some(first.error_at(*offset, message))
 }
 
-fn defined_types(file: &SourceFile) -> Vec<(String, usize)> {
-    let code = product_code(file);
-    let mut found = Vec::new();
-    let mut keyword_end = None;
-    for (offset, word) in identifiers(&code) {
-        let follows_keyword = keyword_end
-            .and_then(|end| code.get(end..offset))
-            .is_some_and(|gap| gap.trim().is_empty());
-        if follows_keyword && word.starts_with(char::is_uppercase) {
-            found.push((word.to_owned(), file.line_at(offset)));
-        }
-        keyword_end = KEYWORDS.contains(&word).then_some(offset + word.len());
-    }
-    found
+fn is_product_type(item: &RustItem) -> bool {
+    KEYWORDS.contains(&&*item.keyword) && item.name.starts_with(char::is_uppercase) && !item.is_for_tests()
 }
 
 fn is_product_source(path: &str) -> bool {
@@ -82,19 +63,15 @@ const MAX_FILES: usize = 2;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check_files<const N: usize>(files: [(&str, &str); N]) -> Vec<String> {
-        let findings = check(&SourceTree::from_files(files));
-        findings.iter().map(ToString::to_string).collect()
-    }
+    use crate::tidy::findings;
 
     const A: (&str, &str) = ("crates/a/src/x.rs", "\npub struct Place { at: u8 }\n");
     const B: (&str, &str) = ("crates/a/src/y.rs", "pub(crate) enum Place<'a> { A }\n");
 
     #[test]
     fn a_third_definition_is_an_error() {
-        assert!(check_files([A, B]).is_empty());
-        let found = check_files([A, B, ("crates/b/src/z.rs", "trait Place {}\n")]);
+        assert!(findings(check, [A, B]).is_empty());
+        let found = findings(check, [A, B, ("crates/b/src/z.rs", "trait Place {}\n")]);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("crates/a/src/x.rs:2: "), "{found:?}");
         assert!(
@@ -116,7 +93,7 @@ mod tests {
                 "impl Place {}\nfn f(at: Place) {}\nmacro!(struct, Place);\n",
             ),
         ] {
-            assert!(check_files([A, B, (path, text)]).is_empty(), "{path}: {text}");
+            assert!(findings(check, [A, B, (path, text)]).is_empty(), "{path}: {text}");
         }
     }
 
@@ -127,6 +104,6 @@ mod tests {
             "crates/a/src/x.rs",
             "#[cfg(unix)]\nstruct Place;\n#[cfg(windows)]\nstruct Place;\n",
         );
-        assert!(check_files([twice, B]).is_empty());
+        assert!(findings(check, [twice, B]).is_empty());
     }
 }

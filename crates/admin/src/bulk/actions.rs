@@ -1,6 +1,5 @@
 //! Routes of actions.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -12,19 +11,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
-use super::{AuditReason, NamePage, PositionPage, action_label, change_response, parse_name};
+use super::{AuditReason, PageQuery, action_label, change_response, name_page, parse_name, position_page};
 use crate::api_param::ApiParam;
 use crate::audit::AuditActor;
-use crate::problem::AdminProblem;
+use crate::json_body::JsonBody;
+use crate::problem::{AdminProblem, JsonResult};
 use crate::queries::QueryResult;
-use crate::{Admin, json_body};
+use crate::{Admin, AdminState};
 
 /// Lists actions by name.
-pub(crate) async fn list(
-    State(admin): State<Arc<Admin>>,
-    query: QueryResult<NamePage>,
-) -> Result<Json<Value>, AdminProblem> {
-    let page = NamePage::parse(query)?;
+pub(crate) async fn list(State(admin): AdminState, query: QueryResult<PageQuery<SmolStr>>) -> JsonResult {
+    let page = name_page(query)?;
     let actions = admin.bulk()?.store().actions(page).await?;
     let next = actions.last().map(|action| action.spec.id.to_string());
     let mut views = Vec::with_capacity(actions.len());
@@ -55,10 +52,10 @@ struct WebhookParam {
 
 /// Opens an action, or changes one that is open.
 pub(crate) async fn open(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
-    json_body::JsonBody(open): json_body::JsonBody<OpenBody>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(open): JsonBody<OpenBody>,
+) -> JsonResult {
     let bulk = admin.bulk()?;
     let default = bulk.engine().settings().action(parse_name(&open.id)?);
     let webhook = open.webhook.map(|hook| admin.webhook(hook)).transpose()?;
@@ -90,21 +87,18 @@ fn read_millis(field: &str, millis: Option<u64>) -> Result<Option<Duration>, Adm
 }
 
 /// Returns one action.
-pub(crate) async fn one(
-    State(admin): State<Arc<Admin>>,
-    ApiParam(action): ApiParam,
-) -> Result<Json<Value>, AdminProblem> {
+pub(crate) async fn one(State(admin): AdminState, ApiParam(action): ApiParam) -> JsonResult {
     let report = admin.action(&parse_name(&action)?).await?;
     Ok(Json(admin.action_view(&report).await?))
 }
 
 /// Closes an action: it accepts no more jobs.
 pub(crate) async fn close(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(action): ApiParam,
-    json_body::JsonBody(audit): json_body::JsonBody<AuditReason>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(audit): JsonBody<AuditReason>,
+) -> JsonResult {
     let action = admin.action(&parse_name(&action)?).await?.spec.id;
     admin.bulk()?.store().close(&action).await?;
     admin.record_jobs("bulk_close", action_label(&action), audit.reason, &actor);
@@ -113,11 +107,11 @@ pub(crate) async fn close(
 
 /// Returns the outcomes of the jobs of an action, in the order of their ends.
 pub(crate) async fn results(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     ApiParam(action): ApiParam,
-    query: QueryResult<PositionPage>,
-) -> Result<Json<Value>, AdminProblem> {
-    let (after, limit) = PositionPage::parse(query)?;
+    query: QueryResult<PageQuery<u64>>,
+) -> JsonResult {
+    let (after, limit) = position_page(query)?;
     let action = admin.action(&parse_name(&action)?).await?.spec.id;
     let store = admin.bulk()?.store();
     let (mut results, mut next, mut held) = (Vec::new(), None, 0);

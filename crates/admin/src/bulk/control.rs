@@ -1,20 +1,19 @@
 //! Pause, resume and cancel, for the jobs of a tenant or an action.
 
 use std::pin::Pin;
-use std::sync::Arc;
 
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow_store::{ControlScope, StoreControl, TenantStore};
-use serde_json::Value;
 
 use super::tenants::unknown_tenant;
 use super::{AuditReason, action_label, change_response, parse_name, tenant_label};
 use crate::api_param::ApiParam;
 use crate::audit::AuditActor;
-use crate::problem::AdminProblem;
-use crate::{Admin, json_body};
+use crate::json_body::JsonBody;
+use crate::problem::{AdminProblem, JsonResult};
+use crate::{Admin, AdminState};
 
 /// Operation on the jobs of a scope.
 #[derive(Clone, Copy, Debug)]
@@ -28,14 +27,13 @@ pub(crate) enum JobOperation {
 }
 
 /// Response of a handler.
-type HandlerFuture = Pin<Box<dyn Future<Output = Result<Json<Value>, AdminProblem>> + Send>>;
+type HandlerFuture = Pin<Box<dyn Future<Output = JsonResult> + Send>>;
 
 /// Returns the handler of an operation on the jobs of a tenant.
 pub(crate) fn tenant_handler(
     operation: JobOperation,
-) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> HandlerFuture + Copy
-{
-    move |State(admin), Extension(actor), ApiParam(tenant), json_body::JsonBody(audit)| {
+) -> impl Fn(AdminState, Extension<AuditActor>, ApiParam, JsonBody<AuditReason>) -> HandlerFuture + Copy {
+    move |State(admin), Extension(actor), ApiParam(tenant), JsonBody(audit)| {
         Box::pin(async move {
             let tenant = parse_name(&tenant)?;
             let is_known = admin.bulk()?.store().tenant(&tenant).await?.is_some();
@@ -57,9 +55,8 @@ pub(crate) fn tenant_handler(
 /// Returns the handler of an operation on the jobs of an action.
 pub(crate) fn action_handler(
     operation: JobOperation,
-) -> impl Fn(State<Arc<Admin>>, Extension<AuditActor>, ApiParam, json_body::JsonBody<AuditReason>) -> HandlerFuture + Copy
-{
-    move |State(admin), Extension(actor), ApiParam(action), json_body::JsonBody(audit)| {
+) -> impl Fn(AdminState, Extension<AuditActor>, ApiParam, JsonBody<AuditReason>) -> HandlerFuture + Copy {
+    move |State(admin), Extension(actor), ApiParam(action), JsonBody(audit)| {
         Box::pin(async move {
             let report = admin.action(&parse_name(&action)?).await?;
             if report.stage.is_over() && matches!(operation, JobOperation::Pause) {
@@ -79,7 +76,7 @@ impl Admin {
         scope: &ControlScope,
         audit: AuditReason,
         actor: &AuditActor,
-    ) -> Result<Json<Value>, AdminProblem> {
+    ) -> JsonResult {
         let store = self.bulk()?.store();
         let (name, audit_name, jobs) = match operation {
             JobOperation::Pause => {

@@ -1,27 +1,23 @@
 //! Routes of dead letters: list, retry and purge.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use outflow_bulk::views;
 use outflow_store::{DeadLetterFilter, DeadLetterStore};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
-use super::{PositionPage, action_label, change_response, parse_name, tenant_label};
+use super::{PageQuery, action_label, change_response, parse_name, position_page, tenant_label};
+use crate::AdminState;
 use crate::audit::AuditActor;
-use crate::problem::AdminProblem;
+use crate::json_body::JsonBody;
+use crate::problem::{AdminProblem, JsonResult};
 use crate::queries::QueryResult;
-use crate::{Admin, json_body};
 
 /// Lists dead letters, oldest first.
-pub(crate) async fn list(
-    State(admin): State<Arc<Admin>>,
-    query: QueryResult<PositionPage>,
-) -> Result<Json<Value>, AdminProblem> {
-    let (after, limit) = PositionPage::parse(query)?;
+pub(crate) async fn list(State(admin): AdminState, query: QueryResult<PageQuery<u64>>) -> JsonResult {
+    let (after, limit) = position_page(query)?;
     let letters = admin.bulk()?.store().dead_letters(after, limit).await?;
     let next = letters.last().map(|letter| letter.place);
     let letters: Vec<_> = letters.iter().map(views::dead).collect();
@@ -69,10 +65,10 @@ impl LetterQuery {
 
 /// Queues dead letters again.
 pub(crate) async fn retry(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
-    json_body::JsonBody(query): json_body::JsonBody<LetterQuery>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(query): JsonBody<LetterQuery>,
+) -> JsonResult {
     let (filter, label) = query.filter()?;
     let jobs = admin.bulk()?.store().requeue(&filter).await?;
     admin.record_jobs("bulk_dead_retry", label, query.reason, &actor);
@@ -81,10 +77,10 @@ pub(crate) async fn retry(
 
 /// Deletes dead letters.
 pub(crate) async fn purge(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
-    json_body::JsonBody(query): json_body::JsonBody<LetterQuery>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(query): JsonBody<LetterQuery>,
+) -> JsonResult {
     let (filter, label) = query.filter()?;
     let jobs = admin.bulk()?.store().purge(&filter).await?;
     admin.record_jobs("bulk_dead_purge", label, query.reason, &actor);

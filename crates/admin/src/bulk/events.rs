@@ -54,7 +54,7 @@ fn event_json(event: &BulkEvent) -> Option<(&'static str, Value)> {
         BulkEvent::Finished { report } => (
             "bulk_finished",
             json!({ "action": report.spec.id.as_str(), "stage": report.stage.as_str(),
-                    "jobs": outflow_bulk::views::JobCountsView::from_counts(&report.counts) }),
+                    "jobs": outflow_bulk::views::job_counts(&report.counts) }),
         ),
         _ => return None,
     })

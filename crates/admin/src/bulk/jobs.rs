@@ -1,7 +1,5 @@
 //! Submission of jobs, as an array or one per line.
 
-use std::sync::Arc;
-
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -12,9 +10,9 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 
 use super::parse_name;
-use crate::Admin;
+use crate::AdminState;
 use crate::json_body::JobLines;
-use crate::problem::AdminProblem;
+use crate::problem::{AdminProblem, JsonResult};
 use crate::queries::{QueryResult, parse_query};
 
 /// Options of a submission.
@@ -34,10 +32,10 @@ pub(crate) struct SubmitQuery {
 /// Submits jobs, or none if one of them is invalid. Jobs that the queue has no space for are rejected one by
 /// one, and the action stays open for them. With `check`, only validates.
 pub(crate) async fn submit(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     query: QueryResult<SubmitQuery>,
     JobLines(bytes): JobLines,
-) -> Result<Json<Value>, AdminProblem> {
+) -> JsonResult {
     let bulk = admin.bulk()?;
     let options = parse_query(query)?;
     let jobs = parse_jobs(bulk, &bytes)?;

@@ -1,29 +1,25 @@
 //! Routes of tenants.
 
-use std::sync::Arc;
-
 use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow_bulk::views;
 use outflow_store::{Name, TenantStore};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use smol_str::SmolStr;
 
-use super::{AuditReason, NamePage, change_response, page_size, parse_name, tenant_label};
+use super::{AuditReason, PageQuery, change_response, name_page, page_size, parse_name, tenant_label};
 use crate::api_param::ApiParam;
 use crate::audit::AuditActor;
-use crate::problem::AdminProblem;
+use crate::json_body::JsonBody;
+use crate::problem::{AdminProblem, JsonResult};
 use crate::queries::{QueryResult, parse_query};
-use crate::{Admin, json_body};
+use crate::{Admin, AdminState};
 
 /// Lists tenants by name.
-pub(crate) async fn list(
-    State(admin): State<Arc<Admin>>,
-    query: QueryResult<NamePage>,
-) -> Result<Json<Value>, AdminProblem> {
-    let page = NamePage::parse(query)?;
+pub(crate) async fn list(State(admin): AdminState, query: QueryResult<PageQuery<SmolStr>>) -> JsonResult {
+    let page = name_page(query)?;
     let tenants = admin.bulk()?.store().tenants(page).await?;
     let next = tenants.last().map(|tenant| tenant.name.to_string());
     let tenants: Vec<_> = tenants.iter().map(views::tenant).collect();
@@ -31,10 +27,7 @@ pub(crate) async fn list(
 }
 
 /// Returns one tenant.
-pub(crate) async fn one(
-    State(admin): State<Arc<Admin>>,
-    ApiParam(tenant): ApiParam,
-) -> Result<Json<Value>, AdminProblem> {
+pub(crate) async fn one(State(admin): AdminState, ApiParam(tenant): ApiParam) -> JsonResult {
     let (bulk, tenant) = (admin.bulk()?, parse_name(&tenant)?);
     let report = bulk.store().tenant(&tenant).await?;
     let report = report.ok_or_else(|| unknown_tenant(&tenant))?;
@@ -57,10 +50,10 @@ pub(crate) struct HistoryQuery {
 
 /// Returns the congestion history of a tenant.
 pub(crate) async fn history(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     ApiParam(tenant): ApiParam,
     query: QueryResult<HistoryQuery>,
-) -> Result<Json<Value>, AdminProblem> {
+) -> JsonResult {
     let limit = page_size(parse_query(query)?.most);
     let tenant = parse_name(&tenant)?;
     let engine = admin.bulk()?.engine();
@@ -79,11 +72,11 @@ pub(crate) struct ReleaseDeferredBody {
 
 /// Queues deferred jobs again; returns the number of jobs that stay deferred.
 pub(crate) async fn release(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(tenant): ApiParam,
-    json_body::JsonBody(release): json_body::JsonBody<ReleaseDeferredBody>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(release): JsonBody<ReleaseDeferredBody>,
+) -> JsonResult {
     let tenant = admin.known_tenant(&tenant).await?;
     let limit = release.most.unwrap_or(u64::MAX);
     let left = admin.bulk()?.engine().release(&tenant, limit).await?;
@@ -94,11 +87,11 @@ pub(crate) async fn release(
 
 /// Resets the congestion statistics of a tenant.
 pub(crate) async fn reset(
-    State(admin): State<Arc<Admin>>,
+    State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
     ApiParam(tenant): ApiParam,
-    json_body::JsonBody(audit): json_body::JsonBody<AuditReason>,
-) -> Result<Json<Value>, AdminProblem> {
+    JsonBody(audit): JsonBody<AuditReason>,
+) -> JsonResult {
     let tenant = admin.known_tenant(&tenant).await?;
     admin.bulk()?.engine().congestion_reset(&tenant).await?;
     admin.record_jobs("bulk_reset", tenant_label(&tenant), audit.reason, &actor);

@@ -147,7 +147,7 @@ impl WorkerArgs {
             lease: self.lease,
             heartbeat: self.lease / 4,
             recoveries: self.recoveries,
-            tenant: self.tenant.clone(),
+            tenant: self.tenant,
             shared,
             ..EngineSettings::default()
         };

@@ -3,56 +3,63 @@
 //! Each key has its own name, so that an operator recognises it after a reload; a tenant is one key. Keys
 //! that need a restart are not included.
 
+use std::collections::BTreeMap;
+
+use outflow_config::SectionChanges;
+use outflow_store::{Name, TenantRule};
+
 use super::BulkConfig;
+use crate::settings::EngineSettings;
 
 impl BulkConfig {
     /// Returns the keys that differ from another configuration.
     pub fn changed_keys(&self, other: &Self) -> Vec<String> {
-        let own = self.plain_keys(other).into_iter().chain(self.table_keys(other));
-        let own = own.filter(|(_, differs)| *differs);
-        let keys = own.map(|(key, _)| format!("bulk.{key}"));
-        keys.chain(self.tenant_keys(other)).collect()
+        let (old, new) = (&self.engine, &other.engine);
+        let mut keys = plain_keys(old, new);
+        keys.extend(table_keys(old, new));
+        keys.extend((self.shared != other.shared).then(|| "bulk.shared".to_owned()));
+        keys.extend(tenant_keys(&old.tenants, &new.tenants));
+        keys
     }
+}
 
-    /// Compares the keys of the section itself.
-    fn plain_keys(&self, other: &Self) -> [(&'static str, bool); 10] {
-        [
-            ("scheduler", self.scheduler != other.scheduler),
-            ("lease", self.lease != other.lease),
-            ("heartbeat", self.heartbeat != other.heartbeat),
-            ("recoveries", self.recoveries != other.recoveries),
-            ("timeout", self.timeout != other.timeout),
-            ("action_timeout", self.action_timeout != other.action_timeout),
-            ("grace", self.grace != other.grace),
-            ("ready_queue_max", self.ready_queue_max != other.ready_queue_max),
-            ("queue_max", self.queue_max != other.queue_max),
-            ("global_rate", self.global_rate != other.global_rate),
-        ]
-    }
+/// Compares the keys of the section itself.
+fn plain_keys(old: &EngineSettings, new: &EngineSettings) -> Vec<String> {
+    SectionChanges::differing([
+        ("bulk.scheduler", old.scheduler != new.scheduler),
+        ("bulk.lease", old.lease != new.lease),
+        ("bulk.heartbeat", old.heartbeat != new.heartbeat),
+        ("bulk.recoveries", old.recoveries != new.recoveries),
+        ("bulk.timeout", old.timeout != new.timeout),
+        ("bulk.action_timeout", old.action_timeout != new.action_timeout),
+        ("bulk.grace", old.grace != new.grace),
+        ("bulk.ready_queue_max", old.ready_queue_max != new.ready_queue_max),
+        ("bulk.queue_max", old.queue_max != new.queue_max),
+        ("bulk.global_rate", old.global_rate != new.global_rate),
+    ])
+}
 
-    /// Compares the tables of the section.
-    fn table_keys(&self, other: &Self) -> [(&'static str, bool); 6] {
-        let congestion = |bulk: &Self| {
-            let spans = (bulk.snapshot_interval, bulk.stats_retention);
-            (bulk.congestion, spans)
-        };
-        [
-            ("workers", self.workers != other.workers),
-            ("retry", self.retry != other.retry),
-            ("congestion", congestion(self) != congestion(other)),
-            ("tenant", self.tenant != other.tenant),
-            ("retention", self.retention != other.retention),
-            ("shared", self.shared != other.shared),
-        ]
-    }
+/// Compares the tables of the section.
+fn table_keys(old: &EngineSettings, new: &EngineSettings) -> Vec<String> {
+    let congestion = |of: &EngineSettings| (of.congestion, of.snapshot_every, of.retention.statistics);
+    let retention = |of: &EngineSettings| (of.retention.results, of.retention.names, of.retention.dead);
+    SectionChanges::differing([
+        ("bulk.workers", old.workers != new.workers),
+        ("bulk.retry", old.backoff != new.backoff),
+        ("bulk.congestion", congestion(old) != congestion(new)),
+        ("bulk.tenant", old.tenant != new.tenant),
+        ("bulk.retention", retention(old) != retention(new)),
+    ])
+}
 
-    fn tenant_keys<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = String> + 'a {
-        let (old, new) = (&self.tenants, &other.tenants);
-        let gone = old.keys().filter(|name| !new.contains_key(*name));
-        let differ = new.iter().filter(|(name, rule)| old.get(*name) != Some(*rule));
-        let names = gone.chain(differ.map(|(name, _)| name));
-        names.map(|name| format!("bulk.tenants.{name}"))
-    }
+/// Rules of single tenants.
+type RuleMap = BTreeMap<Name, TenantRule>;
+
+fn tenant_keys<'a>(old: &'a RuleMap, new: &'a RuleMap) -> impl Iterator<Item = String> + 'a {
+    let gone = old.keys().filter(|name| !new.contains_key(*name));
+    let differ = new.iter().filter(|(name, rule)| old.get(*name) != Some(*rule));
+    let names = gone.chain(differ.map(|(name, _)| name));
+    names.map(|name| format!("bulk.tenants.{name}"))
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use super::{BulkConfig, BulkRedis, BulkStore};
-use outflow_store::{RedisOptions, ReplicaWait};
-use secrecy::ExposeSecret;
+use outflow_store::RedisOptions;
+
+use super::BulkConfig;
 
 /// Location of a job store.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,29 +18,10 @@ pub enum StoreLocation {
 impl StoreLocation {
     /// Returns the location that a section configures.
     pub fn from_section(section: &BulkConfig) -> Self {
-        match &section.store {
-            BulkStore::Embedded => {
-                let default = || data_dir().join("bulk");
-                Self::Dir(section.dir.clone().unwrap_or_else(default))
-            }
-            BulkStore::Redis(redis) => Self::Server(options(redis)),
-        }
-    }
-}
-
-/// Converts the section. The wait for replicas gets half of the timeout, so that its failure can be reported
-/// in time.
-fn options(redis: &BulkRedis) -> RedisOptions {
-    let replicas = |count| ReplicaWait {
-        count,
-        timeout: redis.timeout / 2,
-    };
-    RedisOptions {
-        url: redis.url.expose_secret().to_owned(),
-        ca_file: redis.ca_file.clone(),
-        queue: redis.queue.to_string(),
-        timeout: redis.timeout,
-        wait_replicas: Some(redis.wait_replicas).filter(|count| *count > 0).map(replicas),
+        section.store.redis_options().map_or_else(
+            || Self::Dir(section.dir.clone().unwrap_or_else(|| data_dir().join("bulk"))),
+            Self::Server,
+        )
     }
 }
 

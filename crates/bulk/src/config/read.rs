@@ -5,25 +5,27 @@ use std::time::Duration;
 use outflow_config::value_readers::{
     read_bool, read_choice, read_duration, read_integer, read_path, read_positive_duration, read_u32,
 };
-use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueError, read_secret};
+use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueError, read_fields, read_secret};
 use outflow_core::{Backoff, CongestionRule};
 
-use super::{BulkConfig, BulkRetention, BulkScheduler, BulkShared, BulkWorkers, redis, tenants};
+use super::{BulkConfig, redis, tenants};
+use crate::settings::{EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings};
 
 /// Reads `[bulk]`.
 pub(super) fn read_bulk(table: &TableReader<'_>, environment: &Environment) -> BulkConfig {
     let mut bulk = BulkConfig {
         store: redis::read_store(table, environment),
         dir: table.read("dir", read_path),
-        workers: read_workers(&table.section("workers")),
         ..BulkConfig::default()
     };
-    read_lease(table, &mut bulk);
-    read_bounds(table, &mut bulk);
-    bulk.retry = read_retry(&table.section("retry"), bulk.retry);
-    read_congestion(table, &mut bulk);
-    tenants::read_tenants(table, &mut bulk);
-    bulk.retention = read_retention(&table.section("retention"));
+    let engine = &mut bulk.engine;
+    engine.workers = read_workers(&table.section("workers"));
+    read_lease(table, engine);
+    read_bounds(table, engine);
+    engine.backoff = read_retry(&table.section("retry"), engine.backoff);
+    read_congestion(table, engine);
+    tenants::read_tenants(table, engine);
+    read_retention(&table.section("retention"), &mut engine.retention);
     bulk.shared = read_shared(&table.section("shared"));
     let webhook = table.section("webhook");
     bulk.webhook_secret = read_secret(&webhook, environment, WEBHOOK);
@@ -31,16 +33,16 @@ pub(super) fn read_bulk(table: &TableReader<'_>, environment: &Environment) -> B
     bulk
 }
 
-fn read_workers(table: &TableReader<'_>) -> BulkWorkers {
-    let default = BulkWorkers::default();
+fn read_workers(table: &TableReader<'_>) -> WorkerSettings {
+    let default = WorkerSettings::default();
     let count = |name| table.read(name, |item| read_integer(item, 1..=MAX_WORKERS));
-    let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let (min, max) = (count("min"), count("max"));
     let depth = table.read("depth", read_job_count);
     table.finish();
-    let workers = BulkWorkers {
-        min: min.map_or(default.min, small),
-        max: max.map_or(default.max, small),
+    let workers = WorkerSettings {
+        min: min.map_or(default.min, slots),
+        max: max.map_or(default.max, slots),
         depth: depth.unwrap_or(default.depth),
     };
     let is_known = |name, value: Option<u64>| value.is_some() || !table.has(name);
@@ -52,27 +54,28 @@ fn read_workers(table: &TableReader<'_>) -> BulkWorkers {
 }
 
 /// Reads the lease of a worker, and its timeouts.
-fn read_lease(table: &TableReader<'_>, bulk: &mut BulkConfig) {
+fn read_lease(table: &TableReader<'_>, settings: &mut EngineSettings) {
     let before = table.diagnostic_count();
-    set(&mut bulk.lease, table.read("lease", read_positive_duration));
-    set(&mut bulk.heartbeat, table.read("heartbeat", read_positive_duration));
-    if bulk.heartbeat >= bulk.lease && table.diagnostic_count() == before {
+    read_fields!(table => settings, lease: read_positive_duration, heartbeat: read_positive_duration,);
+    if settings.heartbeat >= settings.lease && table.diagnostic_count() == before {
         let error = ValueError::new("a worker's lease would end before its next heartbeat");
         let key = written_key(table, ["heartbeat", "lease"]);
         table.report(key, error.help("make `heartbeat` a third of `lease`"));
     }
-    set(&mut bulk.recoveries, table.read("recoveries", read_u32));
-    set(&mut bulk.timeout, table.read("timeout", read_positive_duration));
-    let action = table.read("action_timeout", read_positive_duration);
-    set(&mut bulk.action_timeout, action);
-    set(&mut bulk.grace, table.read("grace", read_duration));
+    read_fields!(table => settings,
+        recoveries: read_u32,
+        timeout: read_positive_duration,
+        action_timeout: read_positive_duration,
+        grace: read_duration,
+    );
 }
 
-fn read_bounds(table: &TableReader<'_>, bulk: &mut BulkConfig) {
-    let ready = table.read("ready_queue_max", read_job_count);
-    set(&mut bulk.ready_queue_max, ready);
-    set(&mut bulk.queue_max, table.read("queue_max", read_job_count));
-    set(&mut bulk.global_rate, table.read("global_rate", read_job_count));
+fn read_bounds(table: &TableReader<'_>, settings: &mut EngineSettings) {
+    read_fields!(table => settings,
+        ready_queue_max: read_job_count,
+        queue_max: read_job_count,
+        global_rate: read_job_count,
+    );
 }
 
 fn read_retry(table: &TableReader<'_>, default: Backoff) -> Backoff {
@@ -90,15 +93,15 @@ fn read_retry(table: &TableReader<'_>, default: Backoff) -> Backoff {
     })
 }
 
-fn read_congestion(table: &TableReader<'_>, bulk: &mut BulkConfig) {
+fn read_congestion(table: &TableReader<'_>, settings: &mut EngineSettings) {
     let own = table.section("congestion");
     let before = table.diagnostic_count();
     let base = own.read("base_backoff", read_positive_duration);
     let max = own.read("max_backoff", read_positive_duration);
-    let base = base.unwrap_or(bulk.congestion.base());
-    let max = max.unwrap_or(bulk.congestion.max());
+    let base = base.unwrap_or(settings.congestion.base());
+    let max = max.unwrap_or(settings.congestion.max());
     match CongestionRule::new(base, max) {
-        Ok(rule) => bulk.congestion = rule,
+        Ok(rule) => settings.congestion = rule,
         // The default of a value that could not be read may not fit the other value.
         Err(_) if table.diagnostic_count() > before => {}
         Err(error) => {
@@ -106,14 +109,14 @@ fn read_congestion(table: &TableReader<'_>, bulk: &mut BulkConfig) {
             own.report(key, ValueError::new(error.to_string()));
         }
     }
-    let interval = own.read("snapshot_interval", read_positive_duration);
-    set(&mut bulk.snapshot_interval, interval);
-    let retention = own.read("stats_retention", read_positive_duration);
-    set(&mut bulk.stats_retention, retention);
+    let every = own.read("snapshot_interval", read_positive_duration);
+    settings.snapshot_every = every.unwrap_or(settings.snapshot_every);
+    let kept = own.read("stats_retention", read_positive_duration);
+    settings.retention.statistics = kept.unwrap_or(settings.retention.statistics);
     let enabled = own.read("enabled", read_bool);
     own.finish();
     let written = table.read("scheduler", read_choice(&SCHEDULERS));
-    bulk.scheduler = match enabled {
+    settings.scheduler = match enabled {
         Some(false) => scheduler_without_control(&own, written),
         _ => written.unwrap_or_default(),
     };
@@ -121,42 +124,41 @@ fn read_congestion(table: &TableReader<'_>, bulk: &mut BulkConfig) {
 
 /// Returns the scheduler without congestion control: no formula is used, so every deferred job waits the
 /// same time.
-fn scheduler_without_control(own: &TableReader<'_>, written: Option<BulkScheduler>) -> BulkScheduler {
+fn scheduler_without_control(own: &TableReader<'_>, written: Option<SchedulerKind>) -> SchedulerKind {
     let warning = |message: &str, help: &str| {
         own.report("enabled", ValueError::warning(message).help(help));
     };
     match written {
-        None | Some(BulkScheduler::Fixed) => BulkScheduler::Fixed,
-        Some(BulkScheduler::Backoff) => {
+        None | Some(SchedulerKind::Fixed) => SchedulerKind::Fixed,
+        Some(SchedulerKind::Backoff) => {
             warning(
                 "without congestion control every job is deferred by the base",
                 "say `scheduler = \"fixed\"`, which is what this means",
             );
-            BulkScheduler::Fixed
+            SchedulerKind::Fixed
         }
-        Some(BulkScheduler::Permit) => {
+        Some(SchedulerKind::Permit) => {
             warning(
                 "this changes nothing: with permits first no job is deferred",
                 "leave it out, or say `scheduler = \"fixed\"`",
             );
-            BulkScheduler::Permit
+            SchedulerKind::Permit
         }
     }
 }
 
-fn read_retention(table: &TableReader<'_>) -> BulkRetention {
-    let mut retention = BulkRetention::default();
-    set(&mut retention.results, table.read("results", read_positive_duration));
-    set(&mut retention.names, table.read("names", read_positive_duration));
-    set(&mut retention.dead, table.read("dead", read_positive_duration));
+fn read_retention(table: &TableReader<'_>, retention: &mut RetentionSettings) {
+    read_fields!(table => retention,
+        results: read_positive_duration,
+        names: read_positive_duration,
+        dead: read_positive_duration,
+    );
     table.finish();
-    retention
 }
 
-fn read_shared(table: &TableReader<'_>) -> BulkShared {
-    let mut shared = BulkShared::default();
-    set(&mut shared.guard, table.read("guard", read_duration));
-    set(&mut shared.horizon, table.read("horizon", read_positive_duration));
+fn read_shared(table: &TableReader<'_>) -> SharedLimitSettings {
+    let mut shared = SharedLimitSettings::default();
+    read_fields!(table => shared, guard: read_duration, horizon: read_positive_duration,);
     table.finish();
     shared
 }
@@ -175,12 +177,6 @@ fn read_job_count(item: &FieldValue<'_>) -> Result<u64, ValueError> {
     read_integer(item, 1..=MAX_JOBS)
 }
 
-fn set<T>(field: &mut T, value: Option<T>) {
-    if let Some(value) = value {
-        *field = value;
-    }
-}
-
 /// Keys of the secret that signs webhooks.
 const WEBHOOK: SecretKeys = SecretKeys {
     inline: "secret",
@@ -188,10 +184,10 @@ const WEBHOOK: SecretKeys = SecretKeys {
     file: "secret_file",
 };
 
-const SCHEDULERS: [(&str, BulkScheduler); 3] = [
-    ("permit", BulkScheduler::Permit),
-    ("backoff", BulkScheduler::Backoff),
-    ("fixed", BulkScheduler::Fixed),
+const SCHEDULERS: [(&str, SchedulerKind); 3] = [
+    ("permit", SchedulerKind::Permit),
+    ("backoff", SchedulerKind::Backoff),
+    ("fixed", SchedulerKind::Fixed),
 ];
 
 /// As in [`Backoff::default`], whose parts are private.

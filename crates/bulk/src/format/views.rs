@@ -12,42 +12,24 @@ use outflow_core::{Priority, WallTime};
 use outflow_store::{
     ActionReport, AttemptError, CongestionSample, DeadLetter, JobCounts, JobOutcome, JobStatus, TenantReport,
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
 
-/// Counts of jobs by status.
-#[derive(Debug, Serialize)]
-pub struct JobCountsView {
-    total: u64,
-    queued: u64,
-    delayed: u64,
-    non_ready: u64,
-    in_flight: u64,
-    done: u64,
-    dead: u64,
-    failed: u64,
-    cancelled: u64,
-    throttles: u64,
-}
-
-impl JobCountsView {
-    /// Copies the counts of a store.
-    pub const fn from_counts(counts: &JobCounts) -> Self {
-        Self {
-            total: counts.submitted(),
-            queued: counts.queued,
-            delayed: counts.delayed,
-            non_ready: counts.non_ready,
-            in_flight: counts.in_flight,
-            done: counts.done,
-            dead: counts.dead,
-            failed: counts.failed,
-            cancelled: counts.cancelled,
-            throttles: counts.throttles,
-        }
-    }
+/// Returns the view of counts of jobs.
+pub fn job_counts(counts: &JobCounts) -> Value {
+    json!({
+        "total": counts.submitted(),
+        "queued": counts.queued,
+        "delayed": counts.delayed,
+        "non_ready": counts.non_ready,
+        "in_flight": counts.in_flight,
+        "done": counts.done,
+        "dead": counts.dead,
+        "failed": counts.failed,
+        "cancelled": counts.cancelled,
+        "throttles": counts.throttles,
+    })
 }
 
 /// Returns the view of an action.
@@ -57,7 +39,7 @@ pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
         "stage": report.stage.as_str(),
         "paused": report.paused,
         "held": report.held,
-        "jobs": JobCountsView::from_counts(&report.counts),
+        "jobs": job_counts(&report.counts),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
         "mean_ms": report.counts.mean().map(millis),
@@ -79,7 +61,7 @@ pub fn tenant(report: &TenantReport) -> Value {
         "priority": priority(rule.priority),
         "rate": rule.rate.map(|rate| rate.to_string()),
         "most_in_flight": rule.in_flight,
-        "jobs": JobCountsView::from_counts(&report.counts),
+        "jobs": job_counts(&report.counts),
         "last_backoff_ms": millis(report.last_backoff),
         "speed": report.speed,
     })
@@ -179,7 +161,7 @@ const fn priority(priority: Priority) -> &'static str {
     }
 }
 
-fn millis(span: Duration) -> u64 {
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -28,9 +28,9 @@ impl<S: JobStore> EngineContext<S> {
     /// Stores the rules of the settings, and removes all others.
     pub(crate) async fn store_rules(&self) -> StoreResult<()> {
         let (settings, store) = (self.settings.load_full(), &self.store);
-        store.set_default_rule(settings.tenant.clone()).await?;
+        store.set_default_rule(settings.tenant).await?;
         for (tenant, rule) in &settings.tenants {
-            store.set_rule(tenant, rule.clone()).await?;
+            store.set_rule(tenant, *rule).await?;
         }
         let mut page = PageRequest::default();
         loop {

@@ -10,7 +10,7 @@ use outflow::core::{Congestion, CongestionRule};
 use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValue, bulk};
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::maintenance::tenant_sampler::TenantSample;
 
@@ -51,13 +51,9 @@ pub(crate) struct AlertReport {
 }
 
 impl TenantMetrics {
-    fn lock(&self) -> MutexGuard<'_, TenantGauges> {
-        self.gauges.lock()
-    }
-
     /// Records the deferral of a job.
     pub(super) fn waited(&self, now: Nanos, tenant: &Name, met: &Congestion, rule: &CongestionRule) {
-        let mut gauges = self.lock();
+        let mut gauges = self.gauges.lock();
         match gauges.get_mut(tenant) {
             Some(gauge) => {
                 gauge.deferred.count(met, rule);
@@ -69,7 +65,7 @@ impl TenantMetrics {
 
     /// Records a sample of the tenants with the most work, and returns the alerts that began or ended.
     pub(super) fn record_samples(&self, now: Nanos, groups: &[TenantSample]) -> Vec<AlertReport> {
-        let mut gauges = self.lock();
+        let mut gauges = self.gauges.lock();
         let mut alerts = gauges.remove_finished(groups);
         for group in groups {
             let Ok(tenant) = Name::new(&group.name) else {
@@ -92,7 +88,7 @@ impl TenantMetrics {
 
     pub(super) fn backoffs(&self) -> MetricFamily {
         let spans = |deferred: &DeferredTimes| SampleValue::Spans(deferred.spans.read(HistogramUnit::Millis));
-        let gauges = self.lock();
+        let gauges = self.gauges.lock();
         MetricFamily::by_word(
             bulk::BACKOFF,
             gauges.all().map(|(name, deferred)| (name, spans(deferred))),
@@ -100,7 +96,7 @@ impl TenantMetrics {
     }
 
     pub(super) fn capped(&self) -> MetricFamily {
-        let gauges = self.lock();
+        let gauges = self.gauges.lock();
         let capped = |(name, deferred): (_, &DeferredTimes)| (name, SampleValue::Count(deferred.capped));
         MetricFamily::by_word(bulk::CAPPED, gauges.all().map(capped))
     }

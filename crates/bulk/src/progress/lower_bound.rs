@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::core::{Limit, LimitKind};
-use outflow::{DEFAULT_GROUP, Outflow};
+use outflow::{Api, DEFAULT_GROUP, Outflow};
 use outflow_store::Name;
 
 use super::workload::WorkAmount;
@@ -47,8 +47,7 @@ impl LowerBound {
                 continue;
             };
             let name = group.as_deref().unwrap_or(DEFAULT_GROUP);
-            let group = known.rules.groups.iter().find(|group| group.name == name);
-            for limit in group.into_iter().flat_map(|group| group.limits.iter()) {
+            for limit in group_limits(&known, name) {
                 self.add_limit(limit, *amount, || format!("group {name} of {api}"));
             }
             apis.entry(api).or_default().add(*amount);
@@ -75,6 +74,12 @@ impl LowerBound {
         }
         self.span = self.span.max(span);
     }
+}
+
+/// Returns the limits of a group; an unknown group has none.
+pub(super) fn group_limits<'a>(api: &'a Api, name: &str) -> impl Iterator<Item = &'a Limit> {
+    let group = api.rules.groups.iter().find(|group| group.name == name);
+    group.into_iter().flat_map(|group| group.limits.iter())
 }
 
 /// Returns the start of the last unit, if the first starts now and the limit is unused.

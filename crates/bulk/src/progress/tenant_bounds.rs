@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 pub use self::allowance::JobRate;
 
+use crate::views::millis;
 use crate::{EngineSettings, LowerBound, TenantWorkload, Workload};
 
 /// Least time of a workload.
@@ -83,10 +84,6 @@ fn tenant_bound(client: &Outflow, workload: &TenantWorkload, own: Option<Limit>)
         alone: bound.span,
         allowed: JobRate::new(client, workload, own.as_ref()),
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

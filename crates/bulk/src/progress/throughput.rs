@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 use outflow_store::Name;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// Number of jobs that ended in a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -83,7 +83,7 @@ impl ThroughputTracker {
         since_start: Option<Duration>,
     ) -> Option<Throughput> {
         let mark = EndMark { at: now, ended };
-        let mut all = self.marks();
+        let mut all = self.marks.lock();
         if all.len() >= MAX_ACTIONS && !all.contains_key(action) {
             all.clear();
         }
@@ -106,13 +106,9 @@ impl ThroughputTracker {
 
     /// Restarts the measurement of a paused action: its earlier speed says nothing about the rest.
     pub(crate) fn restart(&self, action: &Name, now: Nanos, ended: u64) {
-        if let Some(marks) = self.marks().get_mut(action) {
+        if let Some(marks) = self.marks.lock().get_mut(action) {
             *marks = EndMarks::new(EndMark { at: now, ended });
         }
-    }
-
-    fn marks(&self) -> MutexGuard<'_, HashMap<Name, EndMarks>> {
-        self.marks.lock()
     }
 }
 

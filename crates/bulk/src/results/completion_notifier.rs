@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outflow::{CancelToken, SpawnError, TaskGroup, Tasks};
 use outflow_store::{ActionReport, ActionStage, FinishedQuery, JobStore, Name};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
@@ -44,7 +44,7 @@ impl<S: JobStore> NotifierState<S> {
     /// Polls for ended actions. Each has its own task, so that a slow webhook delays no other.
     async fn run(self: Arc<Self>, webhooks: Arc<TaskGroup>, cancel: CancelToken) {
         while !cancel.is_cancelled() {
-            let in_progress: Vec<Name> = self.in_progress().iter().cloned().collect();
+            let in_progress: Vec<Name> = self.in_progress.lock().iter().cloned().collect();
             let query = FinishedQuery {
                 max: MAX_BATCH,
                 lease: self.context.settings.load().lease.saturating_mul(LEASES),
@@ -65,14 +65,14 @@ impl<S: JobStore> NotifierState<S> {
 
     fn start_notifying(self: &Arc<Self>, report: ActionReport, webhooks: &TaskGroup, cancel: &CancelToken) {
         let id = report.spec.id.clone();
-        if !self.in_progress().insert(id.clone()) {
+        if !self.in_progress.lock().insert(id.clone()) {
             return;
         }
         let (notifier, cancel) = (Arc::clone(self), cancel.clone());
         // A shutdown refuses new tasks: the next poll of any machine finds the action.
         let _stopping = webhooks.spawn(async move {
             unless_cancelled(&cancel, notifier.notify(report)).await;
-            notifier.in_progress().remove(&id);
+            notifier.in_progress.lock().remove(&id);
         });
     }
 
@@ -120,10 +120,6 @@ impl<S: JobStore> NotifierState<S> {
         let mut all = self.api_slots.lock();
         let slots = all.entry(known.to_owned());
         Arc::clone(slots.or_insert_with(|| Arc::new(Semaphore::new(SLOTS))))
-    }
-
-    fn in_progress(&self) -> MutexGuard<'_, BTreeSet<Name>> {
-        self.in_progress.lock()
     }
 }
 

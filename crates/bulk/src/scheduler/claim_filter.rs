@@ -16,15 +16,7 @@ pub(crate) struct PermitFilter<'a> {
     pub(crate) missing: Option<MissingPermit>,
 }
 
-impl<'a> PermitFilter<'a> {
-    pub(crate) const fn new(check: StartCheck<'a>) -> Self {
-        Self {
-            check,
-            permissions: Vec::new(),
-            missing: None,
-        }
-    }
-
+impl PermitFilter<'_> {
     fn take(&mut self, permission: StartPermission) -> ClaimDecision {
         self.permissions.push(permission);
         ClaimDecision::Take

@@ -25,18 +25,6 @@ pub(super) struct BackoffWait;
 pub(super) struct FixedWait;
 
 impl StartStrategy for BackoffWait {
-    fn is_permit_first(&self) -> bool {
-        false
-    }
-
-    fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
-        JobEnd::Deferred(self.defer(settings))
-    }
-
-    fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
-        deferred
-    }
-
     fn retry(&self, settings: &EngineSettings, _job: &ClaimedJob, failure: AttemptFailure) -> JobEnd {
         JobEnd::RetryDeferred {
             by: self.defer(settings),
@@ -47,18 +35,6 @@ impl StartStrategy for BackoffWait {
 }
 
 impl StartStrategy for FixedWait {
-    fn is_permit_first(&self) -> bool {
-        false
-    }
-
-    fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
-        JobEnd::Deferred(self.defer(settings))
-    }
-
-    fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
-        deferred
-    }
-
     fn defer(&self, settings: &EngineSettings) -> Defer {
         Defer::Fixed(settings.congestion.base())
     }

@@ -103,8 +103,9 @@ impl<S: JobStore> LaneSchedule<S> {
                     unless_cancelled(&cancel, sleep(wait)).await;
                 }
                 Ok(NextStep::WaitFor(MissingPermit::Permit { cost, refusal })) => {
-                    let kept = queue.take().filter(|wait: &PermitWait| wait.is_for(cost));
-                    let joined = kept.or_else(|| executor.join_queue(cost));
+                    let kept = queue.take().filter(|wait: &PermitWait| wait.cost == cost);
+                    let join = |upstream| PermitWait::new(upstream, cost);
+                    let joined = kept.or_else(|| executor.upstream.as_ref().map(join));
                     let waited = self.wait_for_permit(joined, &refusal);
                     queue = unless_cancelled(&cancel, waited).await.flatten();
                 }
@@ -157,7 +158,7 @@ impl<S: JobStore> LaneSchedule<S> {
     fn executor(&self) -> Option<LaneExecutor> {
         match &self.lane {
             Lane::Handler(name) => Some(LaneExecutor {
-                executor: Executor::Handler(self.context.lanes.handler(name)?),
+                executor: Executor::Handler(Arc::clone(self.context.handlers.get(name)?)),
                 upstream: None,
             }),
             Lane::Api { .. } => Some(LaneExecutor {
@@ -215,7 +216,7 @@ impl<S: JobStore> LaneSchedule<S> {
         settings: &EngineSettings,
     ) -> Result<PermittedBatch, StoreError> {
         let context = Arc::clone(&self.context);
-        let mut filter = PermitFilter::new(StartCheck {
+        let check = StartCheck {
             limits: &context.start_limits,
             settings,
             upstream: executor.upstream.clone(),
@@ -223,16 +224,25 @@ impl<S: JobStore> LaneSchedule<S> {
             pacer: self.pacer,
             reserved: self.reserved.take(),
             now: context.clock.now(),
-        });
+        };
+        let mut filter = PermitFilter {
+            check,
+            permissions: Vec::new(),
+            missing: None,
+        };
         let claims = self.claim_with(request, &mut filter).await?;
-        let (check, missing) = (filter.check, filter.missing);
+        let PermitFilter {
+            check,
+            permissions,
+            missing,
+        } = filter;
         self.pacer = check.pacer;
         // A job that only has to keep its distance starts with the permit that the lane waited for.
         let is_paced = matches!(missing, Some(MissingPermit::Distance(_)));
         self.reserved = check.reserved.filter(|_| is_paced);
         Ok(PermittedBatch {
             claims,
-            permissions: filter.permissions,
+            permissions,
             missing,
         })
     }

@@ -14,7 +14,7 @@ use super::start_permission::ReservedPermit;
 
 /// A wait for a permit of one cost.
 pub(crate) struct PermitWait {
-    cost: Cost,
+    pub(crate) cost: Cost,
     acquire: Acquire,
 }
 
@@ -37,11 +37,6 @@ impl PermitWait {
             cost,
             acquire: upstream.acquire_with(target.with_cost(cost), options),
         }
-    }
-
-    /// Returns true if it waits for a permit of this cost.
-    pub(crate) fn is_for(&self, cost: Cost) -> bool {
-        self.cost == cost
     }
 
     /// Waits for a while.

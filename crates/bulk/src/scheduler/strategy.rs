@@ -20,13 +20,19 @@ pub(crate) struct AttemptFailure {
 /// Reaction of a scheduler to a lack of quota.
 pub(crate) trait StartStrategy: Sync {
     /// Returns true if the scheduler claims a job only with its permits.
-    fn is_permit_first(&self) -> bool;
+    fn is_permit_first(&self) -> bool {
+        false
+    }
 
     /// Returns the end of an attempt that the API throttled; it uses no retry.
-    fn throttle(&self, settings: &EngineSettings, job: &ClaimedJob, retry_after: Option<Duration>) -> JobEnd;
+    fn throttle(&self, settings: &EngineSettings, _job: &ClaimedJob, _retry_after: Option<Duration>) -> JobEnd {
+        JobEnd::Deferred(self.defer(settings))
+    }
 
     /// Returns the number of jobs that lack quota, by the numbers of deferred and of queued jobs.
-    fn count_non_ready(&self, deferred: u64, queued: u64) -> u64;
+    fn count_non_ready(&self, deferred: u64, _queued: u64) -> u64 {
+        deferred
+    }
 
     /// Returns the wait of a job that lacks quota.
     fn defer(&self, settings: &EngineSettings) -> Defer {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::pacing::{self, StartPacer};
 
@@ -46,12 +46,12 @@ impl TenantLimiters {
 
     /// Returns the earliest instant of the tenant's next start, if it is not now.
     pub(crate) fn paced_until(&self, tenant: &Name, now: Nanos) -> Option<Nanos> {
-        self.lock().get(tenant)?.pacer.next_start_after(now)
+        self.limiters.lock().get(tenant)?.pacer.next_start_after(now)
     }
 
     /// Records a start of this tenant, so that the next keeps its distance.
     pub(crate) fn record_start(&self, tenant: &Name, cost: Cost, now: Nanos) {
-        if let Some(cached) = self.lock().get_mut(tenant) {
+        if let Some(cached) = self.limiters.lock().get_mut(tenant) {
             let distance = pacing::spread(cached.rate, cost);
             cached.pacer.record_start(now, distance);
         }
@@ -59,7 +59,7 @@ impl TenantLimiters {
 
     fn limiter(&self, tenant: &Name, rate: Rate) -> Option<Upstream> {
         let now = self.timer.now();
-        let mut limiters = self.lock();
+        let mut limiters = self.limiters.lock();
         if let Some(cached) = limiters.get_mut(tenant) {
             cached.last_used = now;
             if cached.rate != rate && cached.upstream.reconfigure(&rules(rate)).is_ok() {
@@ -83,14 +83,10 @@ impl TenantLimiters {
     /// Drops limiters whose calls no longer count.
     pub(crate) fn prune(&self) {
         let now = self.timer.now();
-        self.lock().retain(|_, cached| {
+        self.limiters.lock().retain(|_, cached| {
             let counts_for = cached.rate.per().saturating_add(LATE_RESPONSE);
             !cached.upstream.is_idle() || now.since(cached.last_used) < counts_for
         });
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Name, CachedLimiter>> {
-        self.limiters.lock()
     }
 }
 

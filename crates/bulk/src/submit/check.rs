@@ -58,7 +58,7 @@ pub(super) fn to_job<S>(context: &EngineContext<S>, spec: &JobSpec) -> Result<Ne
 }
 
 fn check_task<S>(context: &EngineContext<S>, handler: &str, payload: &Bytes) -> Result<(Name, Bytes), BulkError> {
-    if context.lanes.handler(handler).is_none() {
+    if !context.handlers.contains_key(handler) {
         return Err(BulkError::invalid(format!(
             "no handler is called {handler:?}: register it, or check its name"
         )));

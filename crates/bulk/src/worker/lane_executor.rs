@@ -1,11 +1,10 @@
 //! The executor of a lane's jobs, and the limits that they meet.
 
 use outflow::{EffectiveLimit, LimitScope, Target, Upstream};
-use outflow_core::{Cost, CountBy, Rate};
+use outflow_core::{CountBy, Rate};
 use outflow_store::{Name, SharedLimit, SharedLimits};
 
 use super::Executor;
-use crate::scheduler::permit_wait::PermitWait;
 use crate::settings::EngineSettings;
 
 /// Executor of a lane's jobs, with their upstream.
@@ -61,11 +60,5 @@ impl LaneExecutor {
     pub(crate) fn effective_limits(&self) -> Vec<EffectiveLimit> {
         let upstream = self.upstream.as_ref();
         upstream.map_or_else(Vec::new, |(upstream, target)| upstream.effective_limits(*target))
-    }
-
-    /// Joins the API's wait queue for a permit of this cost.
-    pub(crate) fn join_queue(&self, cost: Cost) -> Option<PermitWait> {
-        let upstream = self.upstream.as_ref()?;
-        Some(PermitWait::new(upstream, cost))
     }
 }

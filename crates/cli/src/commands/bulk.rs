@@ -11,13 +11,10 @@ mod submit;
 mod tables;
 mod watch;
 
-use clap::{Args, Subcommand};
-use http::Method;
-use serde_json::Value;
+use clap::Subcommand;
 
-use super::control::AdminApi;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json};
+use crate::terminal::Terminal;
 
 /// Run jobs for many tenants, fairly and at the limit, without losing one.
 #[derive(Subcommand)]
@@ -26,9 +23,12 @@ pub(crate) enum BulkCommand {
     Submit(submit::SubmitCommand),
     Status(control::BulkStatusCommand),
     Watch(watch::WatchCommand),
-    Pause(control::PauseCommand),
-    Resume(control::ResumeCommand),
-    Cancel(control::CancelCommand),
+    /// Pause a tenant or an action; jobs in flight go on.
+    Pause(control::BulkControl),
+    /// Resume a paused tenant or action.
+    Resume(control::BulkControl),
+    /// Cancel all jobs of a tenant or an action that have not started.
+    Cancel(control::BulkControl),
     #[command(subcommand)]
     Dead(dead_letters::DeadCommand),
     Results(watch::ResultsCommand),
@@ -42,41 +42,12 @@ impl BulkCommand {
             Self::Submit(submit) => submit.run(terminal),
             Self::Status(status) => status.run(),
             Self::Watch(watch) => watch.run(terminal),
-            Self::Pause(pause) => pause.run(),
-            Self::Resume(resume) => resume.run(),
-            Self::Cancel(cancel) => cancel.run(),
+            Self::Pause(control) => control.send("pause"),
+            Self::Resume(control) => control.send("resume"),
+            Self::Cancel(control) => control.send("cancel"),
             Self::Dead(dead) => dead.run(),
             Self::Results(results) => results.run(),
             Self::Release(release) => release.run(),
         }
-    }
-}
-
-/// Running program, and the form of its response.
-#[derive(Args)]
-struct AdminTarget {
-    #[command(flatten)]
-    admin: AdminApi,
-    /// Print the response as one JSON document.
-    #[arg(long)]
-    json: bool,
-}
-
-impl AdminTarget {
-    fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.admin.get(path)
-    }
-
-    fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        self.admin.send(Method::POST, path, Some(body))
-    }
-
-    fn print(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
-        if self.json {
-            answer_json(document)?;
-        } else {
-            answer(&table(document))?;
-        }
-        Ok(Exit::Done)
     }
 }

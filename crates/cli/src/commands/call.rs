@@ -26,76 +26,18 @@ use crate::program::force_sleep;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
-/// Make a GET call to a configured API.
-#[derive(Args)]
-pub(crate) struct GetCommand {
-    #[command(flatten)]
-    arguments: CallArgs,
-}
-
-/// Make a POST call to a configured API.
-#[derive(Args)]
-pub(crate) struct PostCommand {
-    #[command(flatten)]
-    arguments: CallArgs,
-}
-
-/// Make a PUT call to a configured API.
-#[derive(Args)]
-pub(crate) struct PutCommand {
-    #[command(flatten)]
-    arguments: CallArgs,
-}
-
-/// Make a DELETE call to a configured API.
-#[derive(Args)]
-pub(crate) struct DeleteCommand {
-    #[command(flatten)]
-    arguments: CallArgs,
-}
-
 /// Make a call of any method to a configured API.
 #[derive(Args)]
 pub(crate) struct RequestCommand {
     /// Use this method.
-    method: Method,
+    pub(super) method: Method,
     #[command(flatten)]
-    arguments: CallArgs,
-}
-
-impl GetCommand {
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.arguments.run(Method::GET, terminal)
-    }
-}
-
-impl PostCommand {
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.arguments.run(Method::POST, terminal)
-    }
-}
-
-impl PutCommand {
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.arguments.run(Method::PUT, terminal)
-    }
-}
-
-impl DeleteCommand {
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.arguments.run(Method::DELETE, terminal)
-    }
-}
-
-impl RequestCommand {
-    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.arguments.run(self.method, terminal)
-    }
+    pub(super) arguments: CallArgs,
 }
 
 /// Arguments of a call.
 #[derive(Args)]
-struct CallArgs {
+pub(crate) struct CallArgs {
     /// Call the API of this name in the configuration.
     api: String,
     /// Call this path, which may have a query.
@@ -183,7 +125,7 @@ enum CacheArg {
 }
 
 impl CallArgs {
-    fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
+    pub(super) fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
         let config = self.config.sources()?.read()?.client;
         if config.api(&self.api).is_none() {
             return Err(unknown_api(&self.api, &config).into());

@@ -13,7 +13,7 @@ use super::config_args::{existing_sources, sources_of};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, say};
+use crate::terminal::{Terminal, answer, answer_json, count, say};
 
 /// Check a configuration: report all errors at once, with line and correction.
 #[derive(Args)]
@@ -53,14 +53,14 @@ fn print_report(
 ) -> anyhow::Result<()> {
     let diagnostics = diagnostics(read);
     if !diagnostics.is_empty() {
-        say!("{}\n", diagnostics.render(terminal.style()));
+        say!("{}\n", diagnostics.render(terminal.style));
     }
     let (errors, warnings) = counts(diagnostics);
     let Ok(config) = read else {
         say!(
             "{} and {}: the program would not start",
-            count_of(errors, "error"),
-            count_of(warnings, "warning")
+            count(errors, "error", "errors"),
+            count(warnings, "warning", "warnings")
         );
         return Ok(());
     };
@@ -73,8 +73,8 @@ fn print_report(
     answer(&format!(
         "{}: {}, {}\n",
         files.join(", "),
-        count_of(config.client.apis.len(), "API"),
-        count_of(warnings, "warning")
+        count(config.client.apis.len(), "API", "APIs"),
+        count(warnings, "warning", "warnings")
     ))
 }
 
@@ -106,9 +106,4 @@ fn counts(diagnostics: &Diagnostics) -> (usize, usize) {
         .filter(|one| one.severity == DiagnosticSeverity::Error);
     let errors = errors.count();
     (errors, diagnostics.len() - errors)
-}
-
-fn count_of(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
 }

@@ -1,6 +1,6 @@
 //! Configuration files of a command.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use outflow::Config;
@@ -36,7 +36,9 @@ pub(crate) fn sources_of(mut files: Vec<PathBuf>) -> ConfigSources {
 pub(crate) fn existing_sources(files: Vec<PathBuf>) -> anyhow::Result<ConfigSources> {
     let sources = sources_of(files);
     if let Some(missing) = sources.files().find(|file| !file.exists()) {
-        return Err(missing_file(missing).into());
+        let file = missing.display();
+        let message = format!("there is no `{file}`: create one with `outflow init`, or name another file");
+        return Err(UsageError(message).into());
     }
     Ok(sources)
 }
@@ -46,13 +48,6 @@ pub(crate) fn without_log(mut config: Config) -> Config {
     config.log.level = LogLevel::Off;
     config.metrics.ndjson = NdjsonTarget::Off;
     config
-}
-
-fn missing_file(file: &Path) -> UsageError {
-    let file = file.display();
-    UsageError(format!(
-        "there is no `{file}`: create one with `outflow init`, or name another file"
-    ))
 }
 
 /// File that is read if the command line names none.

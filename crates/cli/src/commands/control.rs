@@ -9,20 +9,10 @@ use std::fmt::Write as _;
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::admin_client::{encoded, path};
+use crate::admin_client::{AdminTarget, encoded, path};
 use crate::exit::Exit;
-use crate::terminal::{answer, answer_json};
-
-pub(super) use crate::admin_client::AdminApi;
-
-/// Show the health of each API of a running program, and its waiting calls.
-#[derive(Args)]
-pub(crate) struct StatusCommand {
-    #[command(flatten)]
-    target: TargetArgs,
-}
 
 /// Show the use of the limits of a running program.
 #[derive(Args)]
@@ -30,7 +20,7 @@ pub(crate) struct LimitsCommand {
     /// Show only this API.
     api: Option<String>,
     #[command(flatten)]
-    target: TargetArgs,
+    target: AdminTarget,
 }
 
 /// Show the wait estimate of a call, and its reason.
@@ -47,7 +37,7 @@ pub(crate) struct ExplainCommand {
     #[arg(long, value_name = "UNITS")]
     cost: Option<u64>,
     #[command(flatten)]
-    target: TargetArgs,
+    target: AdminTarget,
 }
 
 /// Force the health state of an API, or release it.
@@ -71,7 +61,7 @@ pub(crate) struct SetCommand {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    target: TargetArgs,
+    target: AdminTarget,
 }
 
 /// Release a forced health state.
@@ -86,24 +76,7 @@ pub(crate) struct ReleaseCommand {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    target: TargetArgs,
-}
-
-/// Reload the configuration of a running program: all of it or nothing.
-#[derive(Args)]
-pub(crate) struct ReloadCommand {
-    #[command(flatten)]
-    target: TargetArgs,
-}
-
-/// Running program, and the form of its response.
-#[derive(Args)]
-struct TargetArgs {
-    #[command(flatten)]
-    admin: AdminApi,
-    /// Print the response as one JSON document.
-    #[arg(long)]
-    json: bool,
+    target: AdminTarget,
 }
 
 /// Health state that an operator can force.
@@ -120,21 +93,24 @@ enum HealthArg {
     CacheOnly,
 }
 
-impl StatusCommand {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let snapshot = self.target.admin.get("/v1/snapshot")?;
-        self.target.print(&snapshot, tables::status)
-    }
+/// Prints the health of each API, and its waiting calls.
+pub(super) fn status(target: &AdminTarget) -> anyhow::Result<Exit> {
+    target.print(&target.get("/v1/snapshot")?, tables::status)
+}
+
+/// Reloads the configuration.
+pub(super) fn reload(target: &AdminTarget) -> anyhow::Result<Exit> {
+    target.print(&target.post("/v1/reload", &json!({}))?, tables::reload)
 }
 
 impl LimitsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let snapshot = self.target.admin.get("/v1/snapshot")?;
+        let snapshot = self.target.get("/v1/snapshot")?;
         let Some(api) = self.api else {
             return self.target.print(&snapshot, tables::limits);
         };
         // The program itself reports an unknown name.
-        let limits = self.target.admin.get(&path([&"v1", &"apis", &api]))?;
+        let limits = self.target.get(&path(["v1", "apis", &api]))?;
         self.target.print(&json!({ "apis": [limits] }), tables::limits)
     }
 }
@@ -151,7 +127,7 @@ impl ExplainCommand {
             // Writing to a string cannot fail.
             let _infallible = write!(query, "&cost={cost}");
         }
-        let estimate = self.target.admin.get(&query)?;
+        let estimate = self.target.get(&query)?;
         self.target.print(&estimate, tables::wait_estimate)
     }
 }
@@ -174,15 +150,15 @@ impl SetCommand {
             HealthArg::CacheOnly => "cache_only",
         };
         let body = json!({ "state": state, "group": self.group, "reason": self.reason });
-        let path = path([&"v1", &"apis", &self.api, &"health"]);
-        let health = self.target.admin.send(Method::POST, &path, Some(&body))?;
+        let path = path(["v1", "apis", &self.api, "health"]);
+        let health = self.target.post(&path, &body)?;
         self.target.print(&health, tables::health)
     }
 }
 
 impl ReleaseCommand {
     fn run(self) -> anyhow::Result<Exit> {
-        let mut path = path([&"v1", &"apis", &self.api, &"health"]);
+        let mut path = path(["v1", "apis", &self.api, "health"]);
         let parameters = [("group", &self.group), ("reason", &self.reason)];
         let parameters = parameters
             .iter()
@@ -194,23 +170,5 @@ impl ReleaseCommand {
         }
         let health = self.target.admin.send(Method::DELETE, &path, None)?;
         self.target.print(&health, tables::health)
-    }
-}
-
-impl ReloadCommand {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let changes = self.target.admin.send(Method::POST, "/v1/reload", Some(&json!({})))?;
-        self.target.print(&changes, tables::reload)
-    }
-}
-
-impl TargetArgs {
-    fn print(&self, document: &Value, table: impl Fn(&Value) -> String) -> anyhow::Result<Exit> {
-        if self.json {
-            answer_json(document)?;
-        } else {
-            answer(&table(document))?;
-        }
-        Ok(Exit::Done)
     }
 }

@@ -75,7 +75,7 @@ impl InitCommand {
     }
 }
 
-fn find_preset(name: &str) -> Result<Preset, UsageError> {
+pub(super) fn find_preset(name: &str) -> Result<Preset, UsageError> {
     Preset::named(name).ok_or_else(|| {
         let names = Preset::ALL.map(Preset::name).join(", ");
         UsageError(format!("unknown preset `{name}`: use one of {names}"))

@@ -131,14 +131,14 @@ fn print_started(program: &Program, terminal: Terminal) {
     let config = program.state().config();
     let config = &config.client;
     if !config.warnings.is_empty() {
-        say!("{}\n", config.warnings.render(terminal.style()));
+        say!("{}\n", config.warnings.render(terminal.style));
     }
     let (calls, admin) = (program.sidecar(), program.admin());
     say!("{} {}", terminal.strong("outflow"), env!("CARGO_PKG_VERSION"));
     say!("  calls     {calls}/NAME/PATH");
     say!("  operation {admin}/");
     say!("  metrics   {admin}/metrics");
-    if program.state().sources().is_bulk() {
+    if program.state().sources.bulk {
         say!("  jobs      {admin}/v1/bulk");
     }
     if config.apis.is_empty() {

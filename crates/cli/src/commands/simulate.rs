@@ -24,10 +24,10 @@ use crate::terminal::{answer, answer_json};
 #[command(after_help = report::LEGEND)]
 pub(crate) struct SimulateCommand {
     /// Simulate only this scenario; repeat for several.
-    #[arg(long, value_name = "NAME", value_parser = scenario_parser())]
+    #[arg(long, value_name = "NAME", value_parser = named_parser(ScenarioName::ALL, |name| (name.name(), name.description())))]
     scenario: Vec<ScenarioName>,
     /// Simulate only this scheduler; repeat for several.
-    #[arg(long, value_name = "NAME", value_parser = scheduler_parser())]
+    #[arg(long, value_name = "NAME", value_parser = named_parser(SchedulerName::ALL, |name| (name.name(), name.description())))]
     scheduler: Vec<SchedulerName>,
     /// Set the shortest one-way latency, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(..=60_000))]
@@ -52,11 +52,10 @@ impl SimulateCommand {
             return self.forecast();
         }
         let report = self.play()?;
-        answer(&if self.json {
-            report.to_json()
-        } else {
-            report.to_tables()
-        })
+        if self.json {
+            return answer_json(&report.to_json());
+        }
+        answer(&report.to_tables())
     }
 
     fn forecast(&self) -> anyhow::Result<()> {
@@ -97,19 +96,18 @@ fn chosen<T: Copy + PartialEq>(named: &[T], all: &[T]) -> Vec<T> {
     all.filter(|value| named.is_empty() || named.contains(value)).collect()
 }
 
-fn scenario_parser() -> impl TypedValueParser<Value = ScenarioName> {
-    let known = |name: ScenarioName| PossibleValue::new(name.name()).help(name.description());
-    PossibleValuesParser::new(ScenarioName::ALL.map(known)).try_map(|text| {
-        let mut all = ScenarioName::ALL.into_iter();
-        all.find(|name| name.name() == text).ok_or("unknown scenario")
-    })
-}
-
-fn scheduler_parser() -> impl TypedValueParser<Value = SchedulerName> {
-    let known = |name: SchedulerName| PossibleValue::new(name.name()).help(name.description());
-    PossibleValuesParser::new(SchedulerName::ALL.map(known)).try_map(|text| {
-        let mut all = SchedulerName::ALL.into_iter();
-        all.find(|name| name.name() == text).ok_or("unknown scheduler")
+/// Parses the name of one of these values, which have names and help texts.
+fn named_parser<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    texts: fn(T) -> (&'static str, &'static str),
+) -> impl TypedValueParser<Value = T> {
+    let known = all.map(|value| {
+        let (name, help) = texts(value);
+        PossibleValue::new(name).help(help)
+    });
+    PossibleValuesParser::new(known).try_map(move |text| {
+        let mut all = all.into_iter();
+        all.find(|value| texts(*value).0 == text).ok_or("unknown name")
     })
 }
 

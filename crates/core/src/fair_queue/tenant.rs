@@ -83,7 +83,7 @@ pub enum Priority {
 impl Priority {
     /// Returns the multiplier of the weight. A factor of four is clearly noticeable, and one low
     /// tenant next to one high one still gets a seventeenth.
-    pub(super) const fn factor(self) -> u64 {
+    pub const fn factor(self) -> u64 {
         match self {
             Self::Low => 1,
             Self::Normal => 4,

@@ -8,13 +8,6 @@ use std::collections::{BTreeMap, VecDeque};
 use super::{Audit, WaitAudit};
 use crate::arrival::{Arrival, ArrivalVerdict, Received};
 
-/// Number of remembered requests.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Keep {
-    All,
-    Last(usize),
-}
-
 /// Totals since the server was built; they are never dropped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
@@ -36,27 +29,24 @@ pub struct Totals {
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    keep: Keep,
-    next: u64,
+    /// Number of remembered requests.
+    max: usize,
+    /// Number of the next request.
+    pub(crate) next: u64,
     arrivals: VecDeque<Arrival>,
     waits: VecDeque<WaitAudit>,
-    totals: Totals,
+    pub(crate) totals: Totals,
 }
 
 impl Recorder {
-    pub(crate) fn new(keep: Keep) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         Self {
-            keep,
+            max,
             next: 0,
             arrivals: VecDeque::new(),
             waits: VecDeque::new(),
             totals: Totals::default(),
         }
-    }
-
-    /// Returns the number of the next request.
-    pub(crate) fn next_number(&self) -> u64 {
-        self.next
     }
 
     pub(crate) fn arrived(&mut self, arrival: Arrival) {
@@ -71,7 +61,7 @@ impl Recorder {
                 self.totals.scripted += 1;
             }
         }
-        push(&mut self.arrivals, arrival, self.keep);
+        push(&mut self.arrivals, arrival, self.max);
     }
 
     pub(crate) fn received(&mut self, number: u64, body: Received) {
@@ -88,15 +78,7 @@ impl Recorder {
     }
 
     pub(crate) fn record_wait(&mut self, wait: WaitAudit) {
-        push(&mut self.waits, wait, self.keep);
-    }
-
-    pub(crate) fn reused_after_fault(&mut self) {
-        self.totals.reused_after_fault += 1;
-    }
-
-    pub(crate) fn totals(&self) -> &Totals {
-        &self.totals
+        push(&mut self.waits, wait, self.max);
     }
 
     pub(crate) fn snapshot(&self) -> Audit {
@@ -111,7 +93,7 @@ impl Recorder {
     pub(crate) fn clear(&mut self) {
         *self = Self {
             next: self.next,
-            ..Self::new(self.keep)
+            ..Self::new(self.max)
         };
     }
 
@@ -124,11 +106,9 @@ impl Recorder {
     }
 }
 
-fn push<T>(kept: &mut VecDeque<T>, new: T, keep: Keep) {
+fn push<T>(kept: &mut VecDeque<T>, new: T, max: usize) {
     kept.push_back(new);
-    if let Keep::Last(most) = keep
-        && kept.len() > most
-    {
+    if kept.len() > max {
         kept.pop_front();
     }
 }
@@ -150,7 +130,7 @@ mod tests {
     // Three of five are kept; the response to a dropped one still counts in the totals.
     #[test]
     fn a_bounded_audit_drops_requests_but_keeps_totals() {
-        let mut recorder = Recorder::new(Keep::Last(3));
+        let mut recorder = Recorder::new(3);
         (0..5).for_each(|number| recorder.arrived(numbered(number)));
         recorder.answered(0, 200);
         recorder.answered(4, 204);
@@ -159,7 +139,7 @@ mod tests {
         let kept: Vec<_> = audit.arrivals().iter().map(|a| (a.number, a.status)).collect();
         assert_eq!(kept, [(2, None), (3, None), (4, Some(204))]);
         assert_eq!(audit.cut_bodies(), 1);
-        assert_eq!(recorder.totals().seen, 5);
-        assert_eq!(recorder.totals().by_status, BTreeMap::from([(200, 1), (204, 1)]));
+        assert_eq!(recorder.totals.seen, 5);
+        assert_eq!(recorder.totals.by_status, BTreeMap::from([(200, 1), (204, 1)]));
     }
 }

@@ -35,7 +35,11 @@ pub(crate) async fn serve(
     {
         return;
     }
-    let io = StrictIo::new(connection, head_limits(config), io_timeouts(config));
+    let timeouts = IoTimeouts {
+        head: config.header_timeout,
+        write: config.body_timeout,
+    };
+    let io = StrictIo::new(connection, head_limits(config), timeouts);
     let tracker = IdleTracker::default();
     let readers = StalledReaders::default();
     let (requests, watched) = (tracker.clone(), readers.clone());
@@ -79,13 +83,6 @@ fn head_limits(config: &ServerConfig) -> HeadLimits {
     HeadLimits {
         headers: usize::from(config.max_headers),
         bytes: usize::try_from(config.max_header_size).unwrap_or(usize::MAX),
-    }
-}
-
-const fn io_timeouts(config: &ServerConfig) -> IoTimeouts {
-    IoTimeouts {
-        head: config.header_timeout,
-        write: config.body_timeout,
     }
 }
 

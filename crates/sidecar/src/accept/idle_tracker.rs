@@ -37,7 +37,7 @@ impl IdleTracker {
         while idle_polls < POLLS {
             tokio::time::sleep(idle / POLLS).await;
             let now = self.begun();
-            let is_idle = now == begun && self.has_no_request();
+            let is_idle = now == begun && self.counts.open.load(Ordering::Acquire) == 0;
             idle_polls = if is_idle { idle_polls + 1 } else { 0 };
             begun = now;
         }
@@ -45,10 +45,6 @@ impl IdleTracker {
 
     fn begun(&self) -> usize {
         self.counts.begun.load(Ordering::Relaxed)
-    }
-
-    fn has_no_request(&self) -> bool {
-        self.counts.open.load(Ordering::Acquire) == 0
     }
 }
 

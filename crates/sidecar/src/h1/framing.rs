@@ -75,11 +75,11 @@ pub(crate) enum HeldBytes {
 }
 
 impl Framing {
-    pub(crate) const fn new(limits: HeadLimits) -> Self {
+    pub(crate) fn new(limits: HeadLimits) -> Self {
         Self {
             state: FramingState::First,
             limits,
-            head: HeadScan::new(),
+            head: HeadScan::default(),
             begun: 0,
             searched: 0,
             trailer_bytes: 0,

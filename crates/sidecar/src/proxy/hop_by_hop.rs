@@ -28,13 +28,16 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 
 /// Returns the names in `Connection` that are not protected.
 fn listed_headers(headers: &HeaderMap) -> Vec<HeaderName> {
-    let names = headers
-        .get_all(CONNECTION)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| HeaderName::try_from(name.trim()).ok());
+    let names = list_items(headers, CONNECTION).filter_map(|name| HeaderName::try_from(name).ok());
     names.filter(|name| !PROTECTED.contains(name)).collect()
+}
+
+/// Iterates over the items of a header that is a list.
+fn list_items(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter();
+    values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(str::trim))
 }
 
 /// Returns the `Trailer` header if it may be forwarded: each of its names is allowed as a trailer.
@@ -78,13 +81,7 @@ pub(crate) enum TrailerSupport {
 
 /// Reads the support for trailers from `TE`.
 pub(crate) fn trailer_support(headers: &HeaderMap) -> TrailerSupport {
-    let is_accepted = headers
-        .get_all(TE)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|coding| coding.trim().eq_ignore_ascii_case("trailers"));
-    if is_accepted {
+    if list_items(headers, TE).any(|coding| coding.eq_ignore_ascii_case("trailers")) {
         TrailerSupport::Accepted
     } else {
         TrailerSupport::Unsupported

@@ -86,7 +86,7 @@ impl ProxyProblem {
     /// Builds the response.
     pub(crate) fn into_response(self) -> Response<BodySource> {
         let text = Value::Object(self.members).to_string();
-        let mut response = Response::new(BodySource::text(Bytes::from(text)));
+        let mut response = Response::new(BodySource::Text(Bytes::from(text)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, JSON);

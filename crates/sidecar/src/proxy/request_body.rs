@@ -28,7 +28,7 @@ pub(crate) struct RequestBody {
     timeout: Duration,
     timeout_scope: TimeoutScope,
     timer: Option<Pin<Box<Sleep>>>,
-    failure: BodyFailure,
+    pub(super) failure: BodyFailure,
     /// Header with the API's key, which no caller may send as a trailer.
     key: Option<HeaderName>,
 }
@@ -44,8 +44,7 @@ enum TimeoutScope {
 
 /// Slot for the error of a body, read when the response is built. The call itself only sees that its body
 /// failed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BodyFailure(Arc<OnceLock<BodyError>>);
+pub(crate) type BodyFailure = Arc<OnceLock<BodyError>>;
 
 /// Reason why a body did not arrive completely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,7 +58,7 @@ pub(crate) enum BodyError {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, config: &ServerConfig) -> Self {
+    pub(crate) fn new(body: Incoming, config: &ServerConfig, key: Option<HeaderName>) -> Self {
         Self {
             body,
             remaining: config.max_body,
@@ -67,19 +66,8 @@ impl RequestBody {
             timeout_scope: TimeoutScope::EachPause,
             timer: None,
             failure: BodyFailure::default(),
-            key: None,
+            key,
         }
-    }
-
-    /// Removes this header, which carries the API's key, from the trailers.
-    pub(crate) fn without_trailer(mut self, key: Option<HeaderName>) -> Self {
-        self.key = key;
-        self
-    }
-
-    /// Returns the slot for the error.
-    pub(crate) fn failure(&self) -> BodyFailure {
-        self.failure.clone()
     }
 
     /// Returns true if the body is known to exceed the limit.
@@ -152,7 +140,10 @@ impl Body for RequestBody {
                     .map(|()| hop_by_hop::filter_trailers(frame, self.key.as_ref()))
             }
         };
-        Poll::Ready(Some(frame.inspect_err(|error| self.failure.report(*error))))
+        Poll::Ready(Some(frame.inspect_err(|error| {
+            // The first error is the cause of all later ones.
+            let _known = self.failure.set(*error);
+        })))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -161,18 +152,6 @@ impl Body for RequestBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
-    }
-}
-
-impl BodyFailure {
-    /// Returns the error, if there was one.
-    pub(crate) fn error(&self) -> Option<BodyError> {
-        self.0.get().copied()
-    }
-
-    fn report(&self, error: BodyError) {
-        // The first error is the cause of all later ones.
-        let _known = self.0.set(error);
     }
 }
 

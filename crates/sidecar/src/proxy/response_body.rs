@@ -29,12 +29,6 @@ pub(crate) enum BodySource {
     Api(outflow::Body),
 }
 
-impl BodySource {
-    pub(crate) const fn text(bytes: Bytes) -> Self {
-        Self::Text(bytes)
-    }
-}
-
 impl Body for BodySource {
     type Data = Bytes;
     type Error = StreamError;

@@ -30,8 +30,7 @@ impl<'a> RequestRoute<'a> {
 
 /// Builds the problem of an unknown API.
 pub(crate) fn unknown_api(name: &str, client: &Outflow) -> ProxyProblem {
-    let mut names: Vec<String> = client.apis().map(String::from).collect();
-    names.sort_unstable();
+    let names = sorted_names(client);
     let known = names.join(", ");
     // The caller may send any text here: it is quoted only if it looks like a name.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -48,18 +47,20 @@ pub(crate) fn unknown_api(name: &str, client: &Outflow) -> ProxyProblem {
         .proxy_error("destination_not_found")
 }
 
+fn sorted_names(client: &Outflow) -> Vec<String> {
+    let mut names: Vec<_> = client.apis().map(String::from).collect();
+    names.sort_unstable();
+    names
+}
+
 /// Builds the text at `/`.
 pub(crate) fn help_text(client: &Outflow) -> String {
-    let mut names: Vec<_> = client.apis().collect();
-    names.sort_unstable();
     let mut text = String::from(
         "outflow: a proxy for rate-limited APIs.\n\n\
          Put the name of an API before its path:\n",
     );
-    for name in names {
-        text.push_str("  /");
-        text.push_str(&name);
-        text.push_str("/...\n");
+    for name in sorted_names(client) {
+        text.push_str(&["  /", &name, "/...\n"].concat());
     }
     text.push_str("\nHeaders such as Outflow-Priority and Outflow-Deadline control one call.\n");
     text

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::response_body::BodySource;
@@ -55,7 +55,7 @@ impl StalledReaders {
             source: Some((source, active)),
             stalled_polls: Some(0),
         }));
-        let mut responses = lock(&self.shared.responses);
+        let mut responses = self.shared.responses.lock();
         if responses.len() >= CLEANUP_LEN {
             responses.retain(|response| response.strong_count() > 0);
         }
@@ -67,7 +67,7 @@ impl StalledReaders {
     /// Aborts responses whose readers stall for this time, or up to a quarter longer. Never returns.
     pub(crate) async fn watch_all(&self, timeout: Duration) -> Infallible {
         loop {
-            if lock(&self.shared.responses).is_empty() {
+            if self.shared.responses.lock().is_empty() {
                 self.shared.added.notified().await;
             }
             tokio::time::sleep(timeout / POLLS).await;
@@ -77,11 +77,11 @@ impl StalledReaders {
 
     fn abort_stalled(&self) {
         let mut aborted = Vec::new();
-        lock(&self.shared.responses).retain(|response| {
+        self.shared.responses.lock().retain(|response| {
             let Some(response) = response.upgrade() else {
                 return false;
             };
-            let mut response = lock(&response);
+            let mut response = response.lock();
             if let Some(polls) = &mut response.stalled_polls {
                 *polls += 1;
                 if *polls > POLLS {
@@ -98,7 +98,7 @@ impl StalledReaders {
 impl WatchedBody {
     /// Polls the next frame; returns an error once the response was aborted.
     pub(crate) fn poll_frame(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamError>>> {
-        let mut response = lock(&self.0);
+        let mut response = self.0.lock();
         let Some((source, _)) = &mut response.source else {
             return Poll::Ready(Some(Err("the client did not read the response".into())));
         };
@@ -108,20 +108,16 @@ impl WatchedBody {
     }
 
     pub(crate) fn is_end_stream(&self) -> bool {
-        let response = lock(&self.0);
+        let response = self.0.lock();
         let source = response.source.as_ref();
         source.is_some_and(|(source, _)| source.is_end_stream())
     }
 
     pub(crate) fn size_hint(&self) -> SizeHint {
-        let response = lock(&self.0);
+        let response = self.0.lock();
         let source = response.source.as_ref();
         source.map_or_else(SizeHint::default, |(source, _)| source.size_hint())
     }
-}
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock()
 }
 
 /// Polls of a stalled response before it is aborted.

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use http::Method;
 use outflow::{Api, Events, SystemClock, Upstream};
-use outflow_core::{
-    Accounting, ClockPair, Cost, Decision, Limit, MeterSet, Nanos, ReceiptSet, RequestTiming, TooManyLimits,
-};
+use outflow_core::{ClockPair, Cost, Decision, Limit, MeterSet, Nanos, ReceiptSet, RequestTiming, TooManyLimits};
 
+use super::world::SimFlight;
 use crate::error::SimulateError;
 
 /// Groups of an API and their limits.
@@ -63,26 +62,20 @@ impl SimulatedProvider {
         self.groups.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns meters for all calls and for each group, as the client has them.
+    /// Returns meters for all calls and for each group, of limits that are converted first.
     ///
     /// # Errors
     /// If there are more limits than a call can pass, which the rules do not allow.
-    pub(crate) fn meters(&self) -> Result<ProviderMeters, TooManyLimits> {
-        ProviderMeters::new(&self.limits, &self.groups)
-    }
-
-    /// Returns meters as a server has them: by arrival, and exact.
-    ///
-    /// # Errors
-    /// As [`Self::meters`].
-    pub(crate) fn server_meters(&self) -> Result<ProviderMeters, TooManyLimits> {
-        let plain = |limits: &[Limit]| -> Vec<Limit> {
-            let plain = limits.iter().map(|limit| limit.counted(Accounting::Send));
-            plain.collect()
+    pub(crate) fn meters(&self, convert: impl Fn(&Limit) -> Limit) -> Result<ProviderMeters, TooManyLimits> {
+        let set = |limits: &[Limit]| {
+            let limits: Vec<_> = limits.iter().map(&convert).collect();
+            MeterSet::new(&limits, ClockPair::default())
         };
-        let groups = self.groups.iter();
-        let groups: Vec<_> = groups.map(|(name, limits)| (name.clone(), plain(limits))).collect();
-        ProviderMeters::new(&plain(&self.limits), &groups)
+        let groups = self.groups.iter().map(|(_, limits)| set(limits));
+        Ok(ProviderMeters {
+            all: set(&self.limits)?,
+            groups: groups.collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -94,15 +87,6 @@ pub(crate) struct ProviderMeters {
 }
 
 impl ProviderMeters {
-    fn new(limits: &[Limit], groups: &[(String, Vec<Limit>)]) -> Result<Self, TooManyLimits> {
-        let set = |limits: &[Limit]| MeterSet::new(limits, ClockPair::default());
-        let groups = groups.iter().map(|(_, limits)| set(limits));
-        Ok(Self {
-            all: set(limits)?,
-            groups: groups.collect::<Result<_, _>>()?,
-        })
-    }
-
     /// Takes a call from all its meters if they allow it now.
     pub(crate) fn take(&mut self, now: Nanos, group: usize, cost: Cost) -> Decision<(ReceiptSet, ReceiptSet)> {
         let Some(own) = self.groups.get_mut(group) else {
@@ -115,24 +99,16 @@ impl ProviderMeters {
         }
     }
 
-    /// Settles a call.
-    pub(crate) fn settle(&mut self, group: usize, receipts: (ReceiptSet, ReceiptSet), end: CallEnd) {
-        let CallEnd {
-            answered,
-            timing,
-            floor,
-        } = end;
-        self.all.settle(answered, receipts.0, timing, floor);
-        if let Some(own) = self.groups.get_mut(group) {
-            own.settle(answered, receipts.1, timing, floor);
+    /// Settles a call whose response arrives now; `floor` is the shortest round trip.
+    pub(crate) fn settle(&mut self, now: Nanos, flight: SimFlight, floor: Option<Duration>) {
+        let timing = RequestTiming::Answered {
+            sent: flight.sent,
+            answered: now,
+        };
+        let (all, own) = flight.receipts;
+        self.all.settle(now, all, timing, floor);
+        if let Some(meters) = self.groups.get_mut(flight.group) {
+            meters.settle(now, own, timing, floor);
         }
     }
-}
-
-/// End of a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallEnd {
-    pub(crate) answered: Nanos,
-    pub(crate) timing: RequestTiming,
-    pub(crate) floor: Option<Duration>,
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use outflow::Rules;
-use outflow_core::{Cost, Decision, FairQueue, MinRtt, Nanos, Priority, ReceiptSet, RequestTiming, Tenant, Weight};
+use outflow_core::{Accounting, Cost, Decision, FairQueue, Limit, MinRtt, Nanos, Priority, ReceiptSet, Tenant, Weight};
 
 use super::load::LoadCall;
-use super::provider::{CallEnd, ProviderMeters, SimulatedProvider};
+use super::provider::{ProviderMeters, SimulatedProvider};
 use super::wait_histogram::WaitHistogram;
 use crate::network::Network;
+use crate::outcome::jain;
 
 /// State of a forecast: client, provider and calls in flight.
 pub(crate) struct LoadWorld {
@@ -68,15 +69,7 @@ impl LoadHistory {
             .filter(|waits| waits.count() > 0)
             .map(|waits| waits.mean().as_secs_f64())
             .collect();
-        let (sum, squares) = means
-            .iter()
-            .fold((0.0, 0.0), |(sum, squares), mean| (sum + mean, squares + mean * mean));
-        let count = f64::from(u32::try_from(means.len()).unwrap_or(u32::MAX));
-        if squares > 0.0 {
-            sum * sum / (count * squares)
-        } else {
-            1.0
-        }
+        jain(&means)
     }
 }
 
@@ -91,10 +84,11 @@ struct GroupQueue {
     wake: Option<Nanos>,
 }
 
-struct SimFlight {
-    group: usize,
-    sent: Nanos,
-    receipts: (ReceiptSet, ReceiptSet),
+/// Call in flight, with its receipts of all calls and of its group.
+pub(super) struct SimFlight {
+    pub(super) group: usize,
+    pub(super) sent: Nanos,
+    pub(super) receipts: (ReceiptSet, ReceiptSet),
 }
 
 impl LoadWorld {
@@ -109,11 +103,13 @@ impl LoadWorld {
     ) -> Result<Self, outflow_core::TooManyLimits> {
         let names = provider.names();
         let queues = names.iter().map(|_| GroupQueue::default()).collect();
+        // A server counts by arrival, and exactly.
+        let by_arrival = |limit: &Limit| limit.counted(Accounting::Send);
         let histories = names.iter().map(|name| (name.clone(), GroupHistory::default()));
         Ok(Self {
-            client: provider.meters()?,
-            server: provider.server_meters()?,
-            naive: provider.server_meters()?,
+            client: provider.meters(Limit::clone)?,
+            server: provider.meters(by_arrival)?,
+            naive: provider.meters(by_arrival)?,
             groups: queues,
             flights: BTreeMap::new(),
             round_trips: MinRtt::default(),
@@ -177,16 +173,7 @@ impl LoadWorld {
         self.in_flight -= 1;
         self.history.took = now.since(Nanos::ZERO);
         let floor = self.round_trips.observe(now, now.since(flight.sent));
-        let timing = RequestTiming::Answered {
-            sent: flight.sent,
-            answered: now,
-        };
-        let end = CallEnd {
-            answered: now,
-            timing,
-            floor,
-        };
-        self.client.settle(flight.group, flight.receipts, end);
+        self.client.settle(now, flight, floor);
         for group in &mut self.groups {
             group.wake = None;
         }

@@ -9,11 +9,9 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::iter;
 use std::ops::Range;
 
-use outflow_core::{
-    Accounting, ClockPair, Congestion, CongestionRule, Cost, Limit, MeterSet, Nanos, Rate, rate_limit_speed,
-};
+use outflow_core::{Accounting, Congestion, CongestionRule, Cost, Limit, MeterSet, Nanos, Rate, rate_limit_speed};
 
-use super::{Job, JobMove, Scheduler, moment};
+use super::{Job, JobMove, Scheduler, meters, reconfigure};
 use crate::error::SetupResult;
 use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::server::ServerReply;
@@ -70,7 +68,7 @@ impl JobFirst {
         Ok(Self {
             wait,
             enforced: scenario.enforced,
-            shared: meters(all)?,
+            shared: meters(all, limit)?,
             queues: queues?,
             owners: Vec::new(),
             due: BinaryHeap::new(),
@@ -86,7 +84,7 @@ impl JobFirst {
             let speed = part.min(queue.cap);
             if queue.speed != speed {
                 queue.speed = speed;
-                reconfigure(&mut queue.own, now, speed);
+                reconfigure(&mut queue.own, now, limit(speed));
             }
         }
     }
@@ -160,7 +158,7 @@ impl Scheduler for JobFirst {
         self.enforced = match self.enforced {
             EnforcedRate::PerTenant(_) => EnforcedRate::PerTenant(rate),
             EnforcedRate::Shared(_) => {
-                reconfigure(&mut self.shared, now, rate);
+                reconfigure(&mut self.shared, now, limit(rate));
                 EnforcedRate::Shared(rate)
             }
         };
@@ -201,7 +199,7 @@ impl RetryQueue {
         let cap = plan.cap.unwrap_or(u64::MAX);
         Ok(Self {
             fresh: VecDeque::new(),
-            own: meters(Some(speed.min(cap)))?,
+            own: meters(Some(speed.min(cap)), limit)?,
             speed: speed.min(cap),
             cap,
             non_ready: 0,
@@ -226,18 +224,6 @@ impl EnforcedRate {
             Self::PerTenant(rate) => rate,
             Self::Shared(rate) => rate_limit_speed(rate, active),
         }
-    }
-}
-
-fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
-    let limits: Result<Vec<_>, _> = rate.into_iter().map(limit).collect();
-    Ok(MeterSet::new(&limits?, ClockPair::default())?)
-}
-
-fn reconfigure(meters: &mut MeterSet, now: Nanos, rate: u64) {
-    if let Ok(limit) = limit(rate) {
-        // One limit replaces one, so the number of limits stays valid.
-        let _ = meters.reconfigure(moment(now), &[limit]);
     }
 }
 

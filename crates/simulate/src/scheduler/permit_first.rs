@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use outflow_core::{
-    ClockPair, Cost, Decision, FairCharge, FairQueue, Limit, MeterSet, MinRtt, Nanos, Priority, Rate, ReceiptSet,
-    RequestTiming, Tenant, Weight,
+    Cost, Decision, FairCharge, FairQueue, Limit, MeterSet, MinRtt, Nanos, Priority, Rate, ReceiptSet, RequestTiming,
+    Tenant, Weight,
 };
 
-use super::{Job, JobMove, Scheduler, moment};
+use super::{Job, JobMove, Scheduler, meters, reconfigure};
 use crate::error::SetupResult;
 use crate::scenario::{EnforcedRate, Scenario, TenantPlan};
 use crate::server::ServerReply;
@@ -69,7 +69,7 @@ impl PermitScheduler {
         Ok(Self {
             order,
             queues: queues?,
-            shared: meters(all)?,
+            shared: meters(all, limit)?,
             shared_wait: None,
             round_trips: MinRtt::default(),
             in_flight: BTreeMap::new(),
@@ -135,10 +135,7 @@ impl Scheduler for PermitScheduler {
     }
 
     fn learn(&mut self, now: Nanos, rate: u64) {
-        if let Ok(rate) = Rate::per_second(rate) {
-            // One limit replaces one, so the number of limits stays valid.
-            let _ = self.shared.reconfigure(moment(now), &[Limit::sliding(rate)]);
-        }
+        reconfigure(&mut self.shared, now, limit(rate));
         self.shared_wait = None;
     }
 
@@ -196,19 +193,14 @@ impl TenantQueue {
         Ok(Self {
             tenant: order.join(Weight::new(plan.weight)?, Priority::Normal),
             jobs: VecDeque::new(),
-            own: meters(plan.cap.or(rate))?,
+            own: meters(plan.cap.or(rate), limit)?,
             cooldown_until: Nanos::ZERO,
         })
     }
 }
 
-/// Returns exact meters for a rate per second, or none.
-fn meters(rate: Option<u64>) -> SetupResult<MeterSet> {
-    let limits: Result<Vec<_>, _> = rate
-        .into_iter()
-        .map(|rate| Rate::per_second(rate).map(Limit::sliding))
-        .collect();
-    Ok(MeterSet::new(&limits?, ClockPair::default())?)
+fn limit(rate: u64) -> SetupResult<Limit> {
+    Ok(Limit::sliding(Rate::per_second(rate)?))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use super::StoreResult;
+use super::StoreFuture;
 use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
@@ -15,48 +15,40 @@ pub trait JobQueue: Send + Sync + 'static {
     /// Accepts jobs, and opens their action if necessary. Accepted jobs survive any crash from the moment
     /// this returns. One atomic step: a failed batch changes nothing, except as
     /// [`StoreError::is_doubtful`](crate::StoreError::is_doubtful) says.
-    fn submit(&self, batch: SubmitBatch) -> impl Future<Output = StoreResult<SubmitResult>> + Send;
+    fn submit(&self, batch: SubmitBatch) -> impl StoreFuture<SubmitResult>;
 
     /// Hands out jobs of a lane in fair order, as the filter or the shared limits allow, under the
     /// session's lease, which this renews. A job past its deadline ends as expired instead.
-    fn claim(
-        &self,
-        request: ClaimRequest,
-        filter: &mut dyn ClaimFilter,
-    ) -> impl Future<Output = StoreResult<ClaimBatch>> + Send;
+    fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> impl StoreFuture<ClaimBatch>;
 
     /// Ends claims of a session and returns one result for each, in their order. A claim that the session
     /// no longer holds is not changed.
-    fn settle(
-        &self,
-        session: &Name,
-        settlements: Vec<Settlement>,
-    ) -> impl Future<Output = StoreResult<Vec<SettleResult>>> + Send;
+    fn settle(&self, session: &Name, settlements: Vec<Settlement>) -> impl StoreFuture<Vec<SettleResult>>;
 
     /// Debits shared limits for a start outside of a claim: all of them now, or none. Without quota it
     /// returns the time until there is some. A store of one process debits nothing.
-    fn debit(&self, start: &StartDebit) -> impl Future<Output = StoreResult<Option<Duration>>> + Send;
+    fn debit(&self, start: &StartDebit) -> impl StoreFuture<Option<Duration>>;
 
     /// Returns the units of an unused start, debited for this instant of the server's clock.
-    fn refund(&self, start: &StartDebit, at: Duration) -> impl Future<Output = StoreResult<()>> + Send;
+    fn refund(&self, start: &StartDebit, at: Duration) -> impl StoreFuture<()>;
 
     /// Renews a session's lease.
-    fn heartbeat(&self, session: &Name, lease: Duration) -> impl Future<Output = StoreResult<HeartbeatResult>> + Send;
+    fn heartbeat(&self, session: &Name, lease: Duration) -> impl StoreFuture<HeartbeatResult>;
 
     /// Takes back jobs of sessions with an expired lease, at most `limit` at once. A job taken back more
     /// than `recoveries` times is dead-lettered.
-    fn reap(&self, limit: usize, recoveries: u32) -> impl Future<Output = StoreResult<ReapResult>> + Send;
+    fn reap(&self, limit: usize, recoveries: u32) -> impl StoreFuture<ReapResult>;
 
     /// Returns all claims of a session except the known ones, as if they had not happened, and reports
     /// their number. The session never saw them because the response was lost, so it started none. They
     /// count as no recovery and wait again at the next reap, at the latest. Claims that were reaped
     /// before are already counted.
-    fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> impl Future<Output = StoreResult<u64>> + Send;
+    fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> impl StoreFuture<u64>;
 
     /// Waits for an event that lets a claim find more: a submission, a settlement, a resumption or a
     /// release. May return without one, and misses none that happens after the future was created.
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Lists the lanes that have work.
-    fn lanes(&self) -> impl Future<Output = StoreResult<Vec<Name>>> + Send;
+    fn lanes(&self) -> impl StoreFuture<Vec<Name>>;
 }

@@ -13,7 +13,7 @@ use super::disk::wal_check::BROKEN;
 use super::disk::write_op::{LetterOp, LetterWrite, PauseWrite, PendingSubmission, WriteOp};
 use super::ops::audit::AuditRequest;
 use super::ops::cancel::PendingCancel;
-use super::ops::dead_letters::{LetterFilter, LetterPage};
+use super::ops::dead_letters::LetterFilter;
 use super::ops::{
     actions, cancel, claim, collect_garbage, dead_letters, reap, remaining, settle, tenants, transitions,
 };
@@ -42,16 +42,17 @@ impl JobQueue for EmbeddedStore {
     }
 
     async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
-        written(self.change(|state, moment| claim::claim(state, &request, filter, moment))).await
+        self.update(|state, moment| claim::claim(state, &request, filter, moment))
+            .await
     }
 
     async fn settle(&self, session: &Name, settlements: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
-        let settled = self.change(|state, moment| {
+        self.update(|state, moment| {
             transitions::catch_up(state, moment);
             let settle = |settlement| settle::settle(state, session, settlement, moment);
             Ok(settlements.into_iter().map(settle).collect())
-        });
-        written(settled).await
+        })
+        .await
     }
 
     async fn debit(&self, _start: &StartDebit) -> StoreResult<Option<Duration>> {
@@ -63,17 +64,18 @@ impl JobQueue for EmbeddedStore {
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-        let beat = |state: &mut StoreState, moment: ClockPair| Ok(reap::heartbeat(state, session, lease, moment.now));
-        written(self.change(beat)).await
+        self.update(|state, moment| Ok(reap::heartbeat(state, session, lease, moment.now)))
+            .await
     }
 
     async fn reap(&self, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
-        written(self.change(|state, moment| Ok(reap::reap(state, limit, recoveries, moment)))).await
+        self.update(|state, moment| Ok(reap::reap(state, limit, recoveries, moment)))
+            .await
     }
 
     async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-        let release = |state: &mut StoreState, moment| Ok(reap::release_unknown(state, session, known, moment));
-        written(self.change(release)).await
+        self.update(|state, moment| Ok(reap::release_unknown(state, session, known, moment)))
+            .await
     }
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
@@ -87,40 +89,40 @@ impl JobQueue for EmbeddedStore {
 
 impl TenantStore for EmbeddedStore {
     async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
-        written(self.change(|state, _| {
+        self.update(|state, _| {
             tenants::set_default_rule(state, rule);
             Ok(())
-        }))
+        })
         .await
     }
 
     async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
-        written(self.change(|state, _| {
+        self.update(|state, _| {
             tenants::set_rule(state, tenant, rule);
             Ok(())
-        }))
+        })
         .await
     }
 
     async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
-        written(self.change(|state, _| {
+        self.update(|state, _| {
             tenants::remove_rule(state, tenant);
             Ok(())
-        }))
+        })
         .await
     }
 
     async fn release_deferred(&self, tenant: &Name, limit: u64) -> StoreResult<u64> {
-        let release = |state: &mut StoreState, moment| Ok(tenants::release_deferred(state, tenant, limit, moment));
-        written(self.change(release)).await
+        self.update(|state, moment| Ok(tenants::release_deferred(state, tenant, limit, moment)))
+            .await
     }
 
     async fn active_tenants(&self) -> StoreResult<u64> {
-        self.read(|state| Ok(state.tenants.active))
+        self.read(|state| Ok(state.active_tenants))
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.read(|state| Ok(state.tenants.by_name(name).map(TenantState::report)))
+        self.read(|state| Ok(state.tenants.find_entry(name).map(|(_, tenant)| tenant.report())))
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
@@ -132,10 +134,10 @@ impl TenantStore for EmbeddedStore {
     }
 
     async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        written(self.change(|state, moment| {
+        self.update(|state, moment| {
             tenants::sample_congestion(state, keep, moment);
             Ok(())
-        }))
+        })
         .await
     }
 
@@ -144,21 +146,22 @@ impl TenantStore for EmbeddedStore {
     }
 
     async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
-        written(self.change(|state, moment| tenants::reset_congestion(state, tenant, moment))).await
+        self.update(|state, moment| tenants::reset_congestion(state, tenant, moment))
+            .await
     }
 }
 
 impl ActionStore for EmbeddedStore {
     async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
-        written(self.change(|state, moment| {
+        self.update(|state, moment| {
             actions::open(state, spec, moment);
             Ok(())
-        }))
+        })
         .await
     }
 
     async fn close(&self, action: &Name) -> StoreResult<()> {
-        written(self.change(|state, moment| actions::close(state, action, moment))).await
+        self.update(|state, moment| actions::close(state, action, moment)).await
     }
 
     async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
@@ -174,25 +177,25 @@ impl ActionStore for EmbeddedStore {
     }
 
     async fn take_finished(&self, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-        let overdue = self.change(|state, moment| {
+        let overdue = self.update(|state, moment| {
             transitions::catch_up(state, moment);
             actions::fail_overdue(state, query.max, moment);
             let unfinished = actions::unfinished_cancels(state, query.max);
             let rest = unfinished.into_iter().map(|id| cancel::cancel_rest(state, id));
             Ok(rest.collect::<Vec<_>>())
         });
-        for cancel in written(overdue).await? {
+        for cancel in overdue.await? {
             self.cancel_all(cancel).await?;
         }
-        written(self.change(|state, moment| {
+        self.update(|state, moment| {
             transitions::catch_up(state, moment);
             Ok(actions::take_finished(state, query, moment.now))
-        }))
+        })
         .await
     }
 
     async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
-        written(self.change(|state, _| actions::mark_notified(state, action))).await
+        self.update(|state, _| actions::mark_notified(state, action)).await
     }
 
     async fn outcomes(&self, action: &Name, after: u64, limit: usize) -> StoreResult<Vec<JobOutcome>> {
@@ -220,16 +223,18 @@ impl DeadLetterStore for EmbeddedStore {
 
 impl StoreControl for EmbeddedStore {
     async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|state, _| tenants::set_pause(state, scope, PauseWrite::Paused))).await
+        self.update(|state, _| tenants::set_pause(state, scope, PauseWrite::Paused))
+            .await
     }
 
     async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
-        written(self.change(|state, _| tenants::set_pause(state, scope, PauseWrite::Running))).await
+        self.update(|state, _| tenants::set_pause(state, scope, PauseWrite::Running))
+            .await
     }
 
     async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
-        let begun = self.change(|state, moment| cancel::begin_cancel(state, scope, moment));
-        match written(begun).await? {
+        let begun = self.update(|state, moment| cancel::begin_cancel(state, scope, moment));
+        match begun.await? {
             Some(cancel) => self.cancel_all(cancel).await,
             None => Ok(0),
         }
@@ -244,13 +249,13 @@ impl StoreControl for EmbeddedStore {
         self.flush().await?;
         let old = LetterFilter::Before(dead_before);
         let letters = self.each_page(&old, dead_letters::purge_letters, 1).await?;
-        let sweep = self.change(|state, moment| Ok(collect_garbage::begin_sweep(state, moment)));
-        let swept = written(sweep).await?;
+        let sweep = self.update(|state, moment| Ok(collect_garbage::begin_sweep(state, moment)));
+        let swept = std::mem::take(&mut *sweep.await?.lock());
         let mut state = self.shared.enter()?;
-        for action in swept.take_actions() {
+        for action in swept.actions {
             state.actions.remove(action);
         }
-        Ok(letters + swept.removed())
+        Ok(letters + swept.removed)
     }
 
     async fn audit(&self) -> StoreResult<u64> {
@@ -296,6 +301,18 @@ impl EmbeddedStore {
         Ok((result?, written))
     }
 
+    /// Changes the state, and waits until the change is written.
+    async fn update<T>(
+        &self,
+        change: impl FnOnce(&mut StoreState, ClockPair) -> Result<T, StoreError>,
+    ) -> StoreResult<T> {
+        let (result, written) = self.change(change)?;
+        if let Some(written) = written {
+            written.await.unwrap_or_else(|_| Err(StoreError::closed()))?;
+        }
+        Ok(result)
+    }
+
     /// Reads the state after it caught up with the clock.
     fn read<T>(&self, read: impl FnOnce(&StoreState) -> Result<T, StoreError>) -> StoreResult<T> {
         let mut state = self.shared.enter()?;
@@ -315,8 +332,8 @@ impl EmbeddedStore {
     /// Cancels piece by piece.
     async fn cancel_all(&self, mut cancel: PendingCancel) -> StoreResult<u64> {
         loop {
-            let piece = self.change(|state, moment| cancel::cancel_piece(state, &mut cancel, moment));
-            if !written(piece).await? {
+            let piece = self.update(|state, moment| cancel::cancel_piece(state, &mut cancel, moment));
+            if !piece.await? {
                 return Ok(cancel.count);
             }
         }
@@ -342,16 +359,16 @@ impl EmbeddedStore {
     ) -> StoreResult<u64> {
         let (mut count, mut after) = (0, 0);
         loop {
-            let page = self.change(|state, _| {
+            let page = self.update(|state, _| {
                 let page = dead_letters::read_page(state, filter, after);
-                let LetterPage { letters, next } = page.map_err(failed)?;
+                let (letters, next) = page.map_err(failed)?;
                 let selected = to_count(letters.len());
                 if selected > 0 {
                     change(state, letters);
                 }
                 Ok((selected, next))
             });
-            let (selected, next) = written(page).await?;
+            let (selected, next) = page.await?;
             count += selected;
             match next {
                 Some(next) if count < enough => after = next,
@@ -363,12 +380,3 @@ impl EmbeddedStore {
 
 /// The result of a change, and a receiver that resolves when it is written.
 type Changed<T> = Result<(T, Option<oneshot::Receiver<Result<(), StoreError>>>), StoreError>;
-
-/// Waits until a change is written.
-async fn written<T>(changed: Changed<T>) -> StoreResult<T> {
-    let (result, written) = changed?;
-    if let Some(written) = written {
-        written.await.unwrap_or_else(|_| Err(StoreError::closed()))?;
-    }
-    Ok(result)
-}

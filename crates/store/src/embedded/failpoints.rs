@@ -28,7 +28,7 @@ fn point(op: &WriteOp) -> &'static str {
     match op {
         WriteOp::Submit(_) => "submitted",
         WriteOp::Mark(mark) if mark.state == MarkState::Claimed => "claimed",
-        WriteOp::Over(_) | WriteOp::Mark(_) | WriteOp::Unmark(_) => "settled",
+        WriteOp::Over(..) | WriteOp::Mark(_) | WriteOp::Unmark(_) => "settled",
         _ => "changed",
     }
 }

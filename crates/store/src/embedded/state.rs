@@ -12,12 +12,10 @@ pub(crate) mod id_allocator;
 pub(crate) mod id_ranges;
 pub(crate) mod job_entry;
 pub(crate) mod lane;
+pub(crate) mod named_table;
 pub(crate) mod priority_classes;
 pub(crate) mod tenant;
 pub(crate) mod write_log;
-
-use std::collections::BTreeMap;
-use std::ops::Bound;
 
 use outflow_core::Priority;
 use rusqlite::Connection;
@@ -26,15 +24,16 @@ use super::disk::write_op::WriteOp;
 use super::ops::poison_isolation::IsolationDrain;
 use crate::action::JobCounts;
 use crate::name::Name;
-use crate::tenant::PageRequest;
-use action::ActionTable;
+use crate::tenant::TenantRule;
+use action::ActionEntry;
 use claims::ClaimTable;
 use delayed::DelayedJobs;
 use id_allocator::IdAllocator;
 use id_ranges::OpenRuns;
 use job_entry::JobPosition;
 use lane::{LaneTable, fair_weight};
-use tenant::{TenantState, TenantTable};
+use named_table::NamedTable;
+use tenant::TenantState;
 use write_log::WriteLog;
 
 /// The state under the store's lock.
@@ -43,8 +42,12 @@ pub(crate) struct StoreState {
     /// Reads rows that are not in memory. Callers wait meanwhile, which is shorter than a handover.
     pub(crate) reader: Connection,
     pub(crate) lanes: LaneTable,
-    pub(crate) tenants: TenantTable,
-    pub(crate) actions: ActionTable,
+    pub(crate) tenants: NamedTable<TenantState>,
+    /// The rule of tenants without their own.
+    pub(crate) default_rule: TenantRule,
+    /// The number of tenants that have work.
+    pub(crate) active_tenants: u64,
+    pub(crate) actions: NamedTable<ActionEntry>,
     pub(crate) claims: ClaimTable,
     pub(crate) delayed: DelayedJobs,
     pub(crate) runs: OpenRuns,
@@ -75,8 +78,10 @@ impl StoreState {
         Self {
             reader,
             lanes: LaneTable::default(),
-            tenants: TenantTable::default(),
-            actions: ActionTable::default(),
+            tenants: NamedTable::new(),
+            default_rule: TenantRule::default(),
+            active_tenants: 0,
+            actions: NamedTable::new(),
             claims: ClaimTable::default(),
             delayed: DelayedJobs::default(),
             runs: OpenRuns::default(),
@@ -104,8 +109,8 @@ impl StoreState {
     pub(crate) fn tenant_id(&mut self, name: &Name) -> u32 {
         self.tenants.find(name).unwrap_or_else(|| {
             let id = self.ids.next_id();
-            let rule = self.tenants.default_rule.clone();
-            self.tenants.insert(id, TenantState::new(name.clone(), rule));
+            let tenant = TenantState::new(name.clone(), self.default_rule);
+            self.tenants.insert(id, tenant);
             self.log.record(WriteOp::Tenant(id, name.clone()));
             id
         })
@@ -179,18 +184,3 @@ impl StoreState {
         lane.order.enter(member.handle);
     }
 }
-
-/// Returns the values of a page, in the order of names.
-fn names_after<'a>(ids: &'a BTreeMap<Name, u32>, page: &PageRequest) -> impl Iterator<Item = u32> + use<'a> {
-    let after = page.after.clone();
-    let after = after.map_or(Bound::Unbounded, Bound::Excluded);
-    let limit = match page.max {
-        0 => DEFAULT_PAGE,
-        limit => limit,
-    };
-    let names = ids.range::<Name, _>((after, Bound::Unbounded));
-    names.map(|(_, id)| *id).take(limit)
-}
-
-/// The size of a page without a limit: enough for a screen, and read in a moment.
-const DEFAULT_PAGE: usize = 1_000;

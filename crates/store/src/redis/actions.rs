@@ -1,45 +1,134 @@
 //! Actions: opening, reports, notification and outcomes.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
-use super::action_epoch::ActionEpochs;
+use super::RedisStore;
 use super::error_map::unexpected_reply;
 use super::job_codec::{
     micros, read_byte, read_bytes, read_name, read_text, read_time, read_u32, read_uint, wall_time,
 };
 use super::paging::{self, PAGE, query_call, reports};
-use super::reply::{self, ScriptReply};
+use super::reply::ScriptReply;
 use super::scope_ops::{forget, places, resume_held, sweep_action};
 use super::script_call::{ScriptCall, ScriptRunner};
-use crate::action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts};
-use crate::contract::StoreResult;
+use crate::action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork};
+use crate::contract::{ActionStore, StoreResult};
 use crate::error::StoreError;
 use crate::name::Name;
 use crate::settle::{JobOutcome, JobStatus};
 use crate::tenant::PageRequest;
 
-pub(super) async fn open(runner: &ScriptRunner, spec: ActionSpec) -> StoreResult<()> {
-    for _ in 0..MAX_CLEANINGS {
-        let call = action_call(runner, &spec.id, "open")
-            .arg(micros(spec.timeout))
-            .arg(micros(spec.keep))
-            .arg(encode_note(&spec));
-        match runner.run(call).await {
-            Err(error) if is_cleaning(&error) => drop(finish_cleaning(runner, &spec.id).await?),
-            answer => return answer.map(drop),
+impl ActionStore for RedisStore {
+    async fn open(&self, spec: ActionSpec) -> StoreResult<()> {
+        for _ in 0..MAX_CLEANINGS {
+            let call = action_call(&self.runner, &spec.id, "open")
+                .arg(micros(spec.timeout))
+                .arg(micros(spec.keep))
+                .arg(encode_note(&spec));
+            match self.runner.run(call).await {
+                Err(error) if is_cleaning(&error) => drop(finish_cleaning(&self.runner, &spec.id).await?),
+                answer => return answer.map(drop),
+            }
+        }
+        Err(still_cleaning(&spec.id))
+    }
+
+    async fn close(&self, action: &Name) -> StoreResult<()> {
+        match self
+            .runner
+            .read_number(action_call(&self.runner, action, "close"))
+            .await?
+        {
+            0 => Err(unknown_action(action)),
+            _ => Ok(()),
         }
     }
-    Err(still_cleaning(&spec.id))
-}
 
-pub(super) async fn close(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
-    let known = runner.run(action_call(runner, action, "close")).await?;
-    if reply::number(&known)? == 0 {
-        return Err(unknown_action(action));
+    async fn action(&self, id: &Name) -> StoreResult<Option<ActionReport>> {
+        let call = query_call(&self.runner, "action").arg(id.as_str());
+        let reply = ScriptReply::from_optional(self.runner.run(call).await?)?;
+        reply.map_or(Ok(None), read_report)
     }
-    Ok(())
+
+    async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
+        let call = query_call(&self.runner, "remaining").arg(action.as_str());
+        let mut reply = self.runner.read(call).await?;
+        let (queued, latest) = (reply.number()?, reply.number()?);
+        let places = reply.read_all(|reply| {
+            let mut place = reply.list()?;
+            let (lane, tenant) = (place.name()?, place.name()?);
+            let (jobs, cost) = (place.number()?, place.number()?);
+            Ok(RemainingInLane {
+                lane,
+                tenant,
+                jobs,
+                units: jobs.saturating_mul(cost),
+            })
+        })?;
+        let latest = (latest > 0).then(|| wall_time(latest));
+        Ok(RemainingWork { places, latest }.scaled_to(queued))
+    }
+
+    async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {
+        paging::page(&self.runner, "actions", &page, read_report).await
+    }
+
+    async fn take_finished(&self, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
+        let limit = query.max.clamp(1, PAGE);
+        let finished = finish_interrupted(self, limit).await;
+        let mut taken = self.runner.read(take_call(&self.runner, query, limit)).await?;
+        if taken.is_empty() {
+            return finished.map(|()| Vec::new());
+        }
+        let mut call = query_call(&self.runner, "these");
+        while !taken.is_empty() {
+            call.push(taken.name()?.as_str());
+        }
+        let ripe = reports(self.runner.read(call).await?, read_report)?;
+        let opened_at = |report: &ActionReport| (report.spec.id.clone(), micros(report.opened.as_duration()));
+        self.opened_at.lock().extend(ripe.iter().map(opened_at));
+        Ok(ripe)
+    }
+
+    async fn mark_notified(&self, action: &Name) -> StoreResult<()> {
+        let mut call = action_call(&self.runner, action, "notified");
+        let opened_at = self.opened_at.lock().remove(action);
+        if let Some(opened_at) = opened_at {
+            call.push(opened_at);
+        }
+        match self.runner.read_number(call).await? {
+            0 => Err(unknown_action(action)),
+            1 => Ok(()),
+            _ => Err(StoreError::refused(format_args!(
+                "the action {action} is not over: wait until it ends"
+            ))),
+        }
+    }
+
+    async fn outcomes(&self, action: &Name, after: u64, limit: usize) -> StoreResult<Vec<JobOutcome>> {
+        let (mut outcomes, mut place) = (Vec::new(), after);
+        // A page may hold nothing but places of requeued jobs.
+        while outcomes.is_empty() {
+            let call = query_call(&self.runner, "outcomes")
+                .arg(action.as_str())
+                .arg(place)
+                .arg(limit.clamp(1, PAGE));
+            let mut reply = self.runner.read(call).await?;
+            let now = reply.number()?;
+            let mut lines = reply.list()?;
+            if lines.is_empty() {
+                break;
+            }
+            while !lines.is_empty() {
+                place += 1;
+                let line = lines.bytes()?;
+                if !line.is_empty() {
+                    outcomes.push(decode_outcome(line, place, now)?);
+                }
+            }
+        }
+        Ok(outcomes)
+    }
 }
 
 /// Encodes the note for the script: a present but empty note differs from none.
@@ -64,21 +153,6 @@ fn unknown_action(action: &Name) -> StoreError {
     StoreError::refused(format_args!(
         "no action is called {action}: open it first, or submit a job of it"
     ))
-}
-
-pub(super) async fn mark_notified(runner: &ScriptRunner, epochs: &ActionEpochs, action: &Name) -> StoreResult<()> {
-    let mut call = action_call(runner, action, "notified");
-    if let Some(opened_at) = epochs.take(action) {
-        call.push(opened_at);
-    }
-    let answer = runner.run(call).await?;
-    match reply::number(&answer)? {
-        0 => Err(unknown_action(action)),
-        1 => Ok(()),
-        _ => Err(StoreError::refused(format_args!(
-            "the action {action} is not over: wait until it ends"
-        ))),
-    }
 }
 
 pub(super) fn action_call<'a>(runner: &'a ScriptRunner, action: &Name, what: &str) -> ScriptCall<'a> {
@@ -111,55 +185,33 @@ pub(super) async fn clean(runner: &ScriptRunner, action: &Name) -> StoreResult<u
     Ok(ended)
 }
 
-pub(super) async fn action(runner: &ScriptRunner, id: &Name) -> StoreResult<Option<ActionReport>> {
-    let call = query_call(runner, "action").arg(id.as_str());
-    let reply = ScriptReply::from_optional(runner.run(call).await?)?;
-    reply.map_or(Ok(None), read_report)
-}
-
-pub(super) async fn actions(runner: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<ActionReport>> {
-    paging::page(runner, "actions", page, read_report).await
-}
-
-pub(super) async fn ripe(runner: &ScriptRunner, query: FinishedQuery<'_>) -> StoreResult<Vec<ActionReport>> {
-    let limit = query.max.clamp(1, PAGE);
-    let finished = finish_interrupted(runner, limit).await;
-    let mut taken = ScriptReply::new(runner.run(take_call(runner, query, limit)).await?)?;
-    if taken.is_empty() {
-        return finished.map(|()| Vec::new());
-    }
-    let mut call = query_call(runner, "these");
-    while !taken.is_empty() {
-        call.push(taken.name()?.as_str());
-    }
-    reports(ScriptReply::new(runner.run(call).await?)?, read_report)
-}
-
 /// Finishes overdue actions, and cancellations and resumptions that a dead process left. A failure
 /// of one does not stop the others and is returned at the end.
-async fn finish_interrupted(runner: &ScriptRunner, limit: usize) -> StoreResult<()> {
+async fn finish_interrupted(store: &RedisStore, limit: usize) -> StoreResult<()> {
     let mut answer = Ok(());
-    for action in list_actions(runner, "overdue", limit).await? {
-        answer = answer.and(end_overdue(runner, &action).await);
+    for action in list_actions(&store.runner, "overdue", limit).await? {
+        answer = answer.and(end_overdue(store, &action).await);
     }
-    for action in list_actions(runner, "resuming", limit).await? {
-        answer = answer.and(resume_held(runner, &action).await);
+    for action in list_actions(&store.runner, "resuming", limit).await? {
+        answer = answer.and(resume_held(&store.runner, &action).await);
     }
     answer
 }
 
 async fn list_actions(runner: &ScriptRunner, what: &str, limit: usize) -> StoreResult<Vec<Name>> {
-    let mut reply = ScriptReply::new(runner.run(query_call(runner, what).arg(limit)).await?)?;
-    let mut names = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        names.push(reply.name()?);
-    }
-    Ok(names)
+    let reply = runner.read(query_call(runner, what).arg(limit)).await?;
+    reply.read_all(ScriptReply::name)
 }
 
-async fn end_overdue(runner: &ScriptRunner, action: &Name) -> StoreResult<()> {
-    runner.run(action_call(runner, action, "fail")).await?;
-    clean_if_over(runner, action).await
+/// Ends an action that timed out, or whose cancelling process died, and cleans it.
+async fn end_overdue(store: &RedisStore, id: &Name) -> StoreResult<()> {
+    store.runner.run(action_call(&store.runner, id, "fail")).await?;
+    match store.action(id).await? {
+        Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
+            clean(&store.runner, id).await.map(drop)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn take_call<'a>(runner: &'a ScriptRunner, query: FinishedQuery<'_>, limit: usize) -> ScriptCall<'a> {
@@ -169,46 +221,6 @@ fn take_call<'a>(runner: &'a ScriptRunner, query: FinishedQuery<'_>, limit: usiz
         call.push(action.as_str());
     }
     call
-}
-
-/// Cleans an action that just timed out, or whose cancelling process died.
-async fn clean_if_over(runner: &ScriptRunner, id: &Name) -> StoreResult<()> {
-    match action(runner, id).await? {
-        Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
-            clean(runner, id).await.map(drop)
-        }
-        _ => Ok(()),
-    }
-}
-
-pub(super) async fn outcomes(
-    runner: &ScriptRunner,
-    action: &Name,
-    after: u64,
-    limit: usize,
-) -> StoreResult<Vec<JobOutcome>> {
-    let (mut outcomes, mut place) = (Vec::new(), after);
-    // A page may hold nothing but places of requeued jobs.
-    while outcomes.is_empty() {
-        let call = query_call(runner, "outcomes")
-            .arg(action.as_str())
-            .arg(place)
-            .arg(limit.clamp(1, PAGE));
-        let mut reply = ScriptReply::new(runner.run(call).await?)?;
-        let now = reply.number()?;
-        let mut lines = reply.list()?;
-        if lines.is_empty() {
-            break;
-        }
-        while !lines.is_empty() {
-            place += 1;
-            let line = lines.bytes()?;
-            if !line.is_empty() {
-                outcomes.push(decode_outcome(line, place, now)?);
-            }
-        }
-    }
-    Ok(outcomes)
 }
 
 fn decode_outcome(mut bytes: Bytes, place: u64, now: u64) -> StoreResult<JobOutcome> {
@@ -274,10 +286,22 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
     };
     let note = reply.maybe_bytes()?;
     let at = |micros: u64| (micros > 0).then(|| wall_time(micros));
-    let progress = ActionCounts { stage, closed, started };
     Ok(Some(ActionReport {
-        spec: spec(id, timeout, keep, note),
-        stage: progress.stage(&counts),
+        spec: ActionSpec {
+            id,
+            timeout,
+            keep,
+            note: note.map(|note| String::from_utf8_lossy(&note).into_owned()),
+        },
+        stage: match stage {
+            5 => ActionStage::Completed,
+            6 => ActionStage::Failed,
+            7 => ActionStage::Cancelled,
+            _ if closed && counts.open() == 0 => ActionStage::Aggregating,
+            _ if started > 0 => ActionStage::Running,
+            _ if closed => ActionStage::Dispatched,
+            _ => ActionStage::Created,
+        },
         paused: paused && counts.queued > 0,
         held,
         counts,
@@ -285,35 +309,6 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
         started: at(started),
         ended: at(ended),
     }))
-}
-
-fn spec(id: Name, timeout: Duration, keep: Duration, note: Option<Bytes>) -> ActionSpec {
-    ActionSpec {
-        id,
-        timeout,
-        keep,
-        note: note.map(|note| String::from_utf8_lossy(&note).into_owned()),
-    }
-}
-
-struct ActionCounts {
-    stage: u64,
-    closed: bool,
-    started: u64,
-}
-
-impl ActionCounts {
-    const fn stage(&self, counts: &JobCounts) -> ActionStage {
-        match self.stage {
-            5 => ActionStage::Completed,
-            6 => ActionStage::Failed,
-            7 => ActionStage::Cancelled,
-            _ if self.closed && counts.open() == 0 => ActionStage::Aggregating,
-            _ if self.started > 0 => ActionStage::Running,
-            _ if self.closed => ActionStage::Dispatched,
-            _ => ActionStage::Created,
-        }
-    }
 }
 
 /// Flag of an outcome whose error text precedes the stored result.

@@ -15,16 +15,18 @@ use std::collections::HashMap;
 use redis::{Value, cmd};
 
 use self::expected::StoredCounts;
+use super::RedisStore;
 use super::script_call::ScriptRunner;
 use crate::action::JobCounts;
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 use crate::name::Name;
 
-pub(super) async fn recount(runner: &ScriptRunner) -> StoreResult<u64> {
+pub(super) async fn recount(store: &RedisStore) -> StoreResult<u64> {
+    let runner = &store.runner;
     for _ in 0..MAX_SCANS {
         let before = read_version(runner).await?;
-        let stored = StoredCounts::read(runner).await?;
+        let stored = StoredCounts::read(store).await?;
         let found = scan::scan_jobs(runner, &stored).await?;
         if read_version(runner).await? == before {
             return Ok(found.difference(&stored));
@@ -51,53 +53,39 @@ enum JobPart {
     Dead,
 }
 
-/// Counts of scanned jobs by state.
-#[derive(Default)]
-struct ScannedCounts {
-    queued: u64,
-    deferred: u64,
-    delayed: u64,
-    claimed: u64,
-    dead: u64,
-}
-
-impl ScannedCounts {
-    const fn add(&mut self, part: JobPart) {
-        match part {
-            JobPart::Waiting => self.queued += 1,
-            JobPart::Deferred => {
-                self.queued += 1;
-                self.deferred += 1;
+impl JobPart {
+    const fn count(self, counts: &mut JobCounts) {
+        match self {
+            Self::Waiting => counts.queued += 1,
+            Self::Deferred => {
+                counts.queued += 1;
+                counts.non_ready += 1;
             }
-            JobPart::Delayed => {
-                self.queued += 1;
-                self.delayed += 1;
+            Self::Delayed => {
+                counts.queued += 1;
+                counts.delayed += 1;
             }
-            JobPart::Claimed => self.claimed += 1,
-            JobPart::Dead => self.dead += 1,
+            Self::Claimed => counts.in_flight += 1,
+            Self::Dead => counts.dead += 1,
         }
     }
+}
 
-    /// Returns the distance to stored counts, without dead letters.
-    const fn difference(&self, counts: &JobCounts) -> u64 {
-        self.queued.abs_diff(counts.queued)
-            + self.deferred.abs_diff(counts.non_ready)
-            + self.delayed.abs_diff(counts.delayed)
-            + self.claimed.abs_diff(counts.in_flight)
-    }
-
-    const fn has_work(&self) -> bool {
-        self.queued + self.claimed > 0
-    }
+/// Returns the distance between counts of open jobs.
+const fn open_difference(found: &JobCounts, stored: &JobCounts) -> u64 {
+    found.queued.abs_diff(stored.queued)
+        + found.non_ready.abs_diff(stored.non_ready)
+        + found.delayed.abs_diff(stored.delayed)
+        + found.in_flight.abs_diff(stored.in_flight)
 }
 
 /// Counts of the whole scan.
 #[derive(Default)]
 struct ScanTotals {
-    all: ScannedCounts,
+    all: JobCounts,
     lanes: HashMap<Name, u64>,
-    tenants: HashMap<Name, ScannedCounts>,
-    actions: HashMap<Name, ScannedCounts>,
+    tenants: HashMap<Name, JobCounts>,
+    actions: HashMap<Name, JobCounts>,
     /// Stored outcomes by action.
     outcomes: HashMap<Name, u64>,
     /// Entries in a job's place that are not jobs.
@@ -106,10 +94,10 @@ struct ScanTotals {
 
 impl ScanTotals {
     fn difference(&self, stored: &StoredCounts) -> u64 {
-        let active = self.tenants.values().filter(|tenant| tenant.has_work());
+        let active = self.tenants.values().filter(|found| found.open() > 0);
         let active = u64::try_from(active.count()).unwrap_or(u64::MAX);
         self.unreadable
-            + self.all.difference(&stored.all)
+            + open_difference(&self.all, &stored.all)
             + self.all.dead.abs_diff(stored.all.dead)
             + active.abs_diff(stored.active)
             + self.lane_difference(stored)
@@ -124,22 +112,22 @@ impl ScanTotals {
     }
 
     fn tenant_difference(&self, stored: &StoredCounts) -> u64 {
-        let none = ScannedCounts::default();
+        let none = JobCounts::default();
         let known = stored.tenants.iter().map(|(name, counts)| {
             let found = self.tenants.get(name).unwrap_or(&none);
-            found.difference(counts) + counts.dead.saturating_sub(found.dead)
+            open_difference(found, counts) + counts.dead.saturating_sub(found.dead)
         });
-        let work = self.tenants.iter().filter(|(_, found)| found.has_work());
-        let unknown = work.filter(|(name, _)| !stored.tenants.contains_key(*name));
-        known.sum::<u64>() + unknown.map(|(_, found)| found.queued + found.claimed).sum::<u64>()
+        let unknown = self.tenants.iter();
+        let unknown = unknown.filter(|(name, _)| !stored.tenants.contains_key(*name));
+        known.sum::<u64>() + unknown.map(|(_, found)| found.open()).sum::<u64>()
     }
 
     fn action_difference(&self, stored: &StoredCounts) -> u64 {
-        let none = ScannedCounts::default();
+        let none = JobCounts::default();
         let actions = stored.actions.iter().map(|(name, counts)| {
             let found = self.actions.get(name).unwrap_or(&none);
             let outcomes = self.outcomes.get(name).copied().unwrap_or(0);
-            found.difference(&counts.counts)
+            open_difference(found, &counts.counts)
                 + found.dead.abs_diff(counts.counts.dead)
                 + counts.counts.over().saturating_sub(outcomes)
         });

@@ -1,54 +1,128 @@
-//! Claims, heartbeats and the recovery of jobs from dead sessions.
+//! The queue: claims, heartbeats and the recovery of jobs from dead sessions.
 
 use std::time::Duration;
 
 use super::job_codec::{self, ListedJob, decode_entry, micros, six_bytes};
-use super::reply::{ScriptReply, number};
+use super::paging::{PAGE, query_call};
+use super::reply::ScriptReply;
 use super::script_call::ScriptRunner;
-use super::settle::settle;
-use super::shared_limits::push_limits;
+use super::shared_limits::{debit_call, push_limits};
+use super::{RedisStore, settle};
 use crate::claim::{
     ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
     ReapResult,
 };
-use crate::contract::StoreResult;
+use crate::contract::{JobQueue, StoreResult};
 use crate::error::StoreError;
+use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
-use crate::settle::{JobEnd, Settlement};
+use crate::settle::{JobEnd, SettleResult, Settlement};
+use crate::shared_limits::StartDebit;
 
-/// Claims jobs and asks the filter about each in order. The server cannot call the filter, so this
-/// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
-/// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
-pub(super) async fn claim(
-    runner: &ScriptRunner,
-    request: ClaimRequest,
-    filter: &mut dyn ClaimFilter,
-) -> StoreResult<ClaimBatch> {
-    let session = request.session.clone();
-    let mut claims = claim_unfiltered(runner, request).await?;
-    let mut returned_jobs = Vec::new();
-    let mut state = FilterState::default();
-    claims.jobs.retain(|job| match state.decide_end(job, filter) {
-        None => true,
-        Some(end) => {
-            let token = job.token;
-            returned_jobs.push(Settlement { token, end });
-            false
-        }
-    });
-    if !returned_jobs.is_empty() {
-        claims.next = Some(claims.next.map_or(RECLAIM_AFTER, |next| next.min(RECLAIM_AFTER)));
-        let returned = settle(runner, &session, returned_jobs).await;
-        // The jobs were claimed even if returning some of them failed.
-        returned.map_err(|error| {
-            if error.is_lost() {
-                error
-            } else {
-                StoreError::doubtful(error)
-            }
-        })?;
+impl JobQueue for RedisStore {
+    async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
+        self.submit_batcher.submit(batch).await
     }
-    Ok(claims)
+
+    /// Claims jobs and asks the filter about each in order. The server cannot call the filter, so this
+    /// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
+    /// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
+    async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
+        let mut claims = claim_unfiltered(&self.runner, &request).await?;
+        let mut returned_jobs = Vec::new();
+        let mut state = FilterState::default();
+        claims.jobs.retain(|job| match state.decide_end(job, filter) {
+            None => true,
+            Some(end) => {
+                let token = job.token;
+                returned_jobs.push(Settlement { token, end });
+                false
+            }
+        });
+        if !returned_jobs.is_empty() {
+            claims.next = Some(claims.next.map_or(RECLAIM_AFTER, |next| next.min(RECLAIM_AFTER)));
+            let returned = self.settle(&request.session, returned_jobs).await;
+            // The jobs were claimed even if returning some of them failed.
+            returned.map_err(|error| {
+                if error.is_lost() {
+                    error
+                } else {
+                    StoreError::doubtful(error)
+                }
+            })?;
+        }
+        Ok(claims)
+    }
+
+    async fn settle(&self, session: &Name, ends: Vec<Settlement>) -> StoreResult<Vec<SettleResult>> {
+        settle::settle(&self.runner, session, ends).await
+    }
+
+    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
+        self.runner
+            .read(debit_call(&self.runner, start, None))
+            .await?
+            .maybe_span()
+    }
+
+    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
+        self.runner
+            .run(debit_call(&self.runner, start, Some(at)))
+            .await
+            .map(drop)
+    }
+
+    async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
+        let call = self.runner.call(&self.runner.scripts.heartbeat);
+        let call = call.arg(session.as_str()).arg(micros(lease));
+        Ok(match self.runner.read_number(call).await? {
+            0 => HeartbeatResult::Lost,
+            _ => HeartbeatResult::Alive,
+        })
+    }
+
+    async fn reap(&self, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
+        let call = self.runner.call(&self.runner.scripts.reap);
+        let call = call.arg(limit.clamp(1, MAX_JOBS)).arg(recoveries);
+        let mut reply = self.runner.read(call).await?;
+        Ok(ReapResult {
+            returned: reply.number()?,
+            dead_lettered: reply.number()?,
+            next: reply.maybe_span()?,
+            expired: reply.number()?,
+        })
+    }
+
+    async fn release_unknown(&self, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
+        let known: Vec<u8> = known.iter().flat_map(|token| six_bytes(token.claim)).collect();
+        let mut returned = 0;
+        loop {
+            let call = self.runner.call(&self.runner.scripts.release_unknown);
+            let call = call.arg(session.as_str()).arg(known.as_slice()).arg(MAX_JOBS);
+            let mut reply = self.runner.read(call).await?;
+            returned += reply.number()?;
+            if reply.number()? == 0 {
+                return Ok(returned);
+            }
+        }
+    }
+
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        self.subscriber.wait(self.subscriber.listen())
+    }
+
+    async fn lanes(&self) -> StoreResult<Vec<Name>> {
+        let mut lanes: Vec<Name> = Vec::new();
+        loop {
+            let after = lanes.last().map_or("", Name::as_str);
+            let reply = self.runner.read(query_call(&self.runner, "lanes").arg(after)).await?;
+            let full = reply.len() == PAGE;
+            lanes.extend(reply.read_all(ScriptReply::name)?);
+            if !full {
+                return Ok(lanes);
+            }
+        }
+    }
 }
 
 /// Decisions of the filter so far.
@@ -80,7 +154,7 @@ impl FilterState {
     }
 }
 
-async fn claim_unfiltered(runner: &ScriptRunner, request: ClaimRequest) -> StoreResult<ClaimBatch> {
+async fn claim_unfiltered(runner: &ScriptRunner, request: &ClaimRequest) -> StoreResult<ClaimBatch> {
     let plan = request.plan.as_ref();
     let mut call = runner
         .call(&runner.scripts.claim)
@@ -90,7 +164,7 @@ async fn claim_unfiltered(runner: &ScriptRunner, request: ClaimRequest) -> Store
         .arg(micros(request.lease))
         .arg(u8::from(plan.is_some()));
     push_limits(&mut call, plan);
-    decode_claims(ScriptReply::new(runner.run(call).await?)?)
+    decode_claims(runner.read(call).await?)
 }
 
 fn decode_claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
@@ -143,48 +217,6 @@ fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJ
         recoveries: record.recoveries,
         starts_in,
         payload: record.payload,
-    }
-}
-
-pub(super) async fn heartbeat(runner: &ScriptRunner, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
-    let call = runner
-        .call(&runner.scripts.heartbeat)
-        .arg(session.as_str())
-        .arg(micros(lease));
-    Ok(match number(&runner.run(call).await?)? {
-        0 => HeartbeatResult::Lost,
-        _ => HeartbeatResult::Alive,
-    })
-}
-
-pub(super) async fn reap(runner: &ScriptRunner, limit: usize, recoveries: u32) -> StoreResult<ReapResult> {
-    let call = runner
-        .call(&runner.scripts.reap)
-        .arg(limit.clamp(1, MAX_JOBS))
-        .arg(recoveries);
-    let mut reply = ScriptReply::new(runner.run(call).await?)?;
-    Ok(ReapResult {
-        returned: reply.number()?,
-        dead_lettered: reply.number()?,
-        next: reply.maybe_span()?,
-        expired: reply.number()?,
-    })
-}
-
-pub(super) async fn release_unknown(runner: &ScriptRunner, session: &Name, known: &[FencingToken]) -> StoreResult<u64> {
-    let known: Vec<u8> = known.iter().flat_map(|token| six_bytes(token.claim)).collect();
-    let mut returned = 0;
-    loop {
-        let call = runner
-            .call(&runner.scripts.release_unknown)
-            .arg(session.as_str())
-            .arg(known.as_slice())
-            .arg(MAX_JOBS);
-        let mut reply = ScriptReply::new(runner.run(call).await?)?;
-        returned += reply.number()?;
-        if reply.number()? == 0 {
-            return Ok(returned);
-        }
     }
 }
 

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(super) enum QueueState {
 
 impl DataLoss {
     pub(super) fn queue_state(&self) -> QueueState {
-        match *self.lost_since() {
+        match *self.lost_since.lock() {
             None => QueueState::Intact,
             Some(at) if at.elapsed() < LOSS_GRACE => QueueState::LossReported,
             Some(_) => QueueState::Recoverable,
@@ -42,7 +42,7 @@ impl DataLoss {
 
     /// Records the loss. The first report counts.
     pub(super) fn record(&self) {
-        self.lost_since().get_or_insert_with(Instant::now);
+        self.lost_since.lock().get_or_insert_with(Instant::now);
     }
 
     /// Allows the next handshake to reinitialize the queue.
@@ -57,11 +57,7 @@ impl DataLoss {
     /// Ends the loss: the queue exists again.
     pub(super) fn clear(&self) {
         self.may_create.store(false, Ordering::Relaxed);
-        *self.lost_since() = None;
-    }
-
-    fn lost_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.lost_since.lock()
+        *self.lost_since.lock() = None;
     }
 }
 

@@ -1,34 +1,36 @@
 //! Dead letters, and the removal of old data.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use outflow_core::WallTime;
 
+use super::RedisStore;
 use super::job_codec::{decode_entry, micros, read_time};
 use super::paging::query_call;
-use super::reply::{self, ScriptReply};
 use super::script_call::ScriptRunner;
-use crate::contract::StoreResult;
+use crate::contract::{DeadLetterStore, StoreResult};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::name::Name;
-use std::time::Duration;
 
-/// Operation on dead letters.
-#[derive(Clone, Copy)]
-pub(super) enum DeadLetterOp {
-    Revive,
-    Purge,
-}
-
-pub(super) async fn list(runner: &ScriptRunner, after: u64, limit: usize) -> StoreResult<Vec<DeadLetter>> {
-    let call = query_call(runner, "dead").arg(after).arg(limit.clamp(1, MAX_LETTERS));
-    let mut reply = ScriptReply::new(runner.run(call).await?)?;
-    let mut letters = Vec::with_capacity(reply.len() / 2);
-    while !reply.is_empty() {
-        let (bytes, place) = (reply.bytes()?, reply.text_number()?);
+impl DeadLetterStore for RedisStore {
+    async fn dead_letters(&self, after: u64, limit: usize) -> StoreResult<Vec<DeadLetter>> {
+        let call = query_call(&self.runner, "dead");
+        let call = call.arg(after).arg(limit.clamp(1, MAX_LETTERS));
+        let reply = self.runner.read(call).await?;
+        let letters = reply.read_all(|reply| Ok((reply.bytes()?, reply.text_number()?)))?;
         // A malformed letter is skipped; the next requeue or purge sets it aside.
-        letters.extend(decode_letter(bytes, place).ok());
+        let letters = letters.into_iter().map(|(bytes, place)| decode_letter(bytes, place));
+        Ok(letters.filter_map(Result::ok).collect())
     }
-    Ok(letters)
+
+    async fn requeue(&self, filter: &DeadLetterFilter) -> StoreResult<u64> {
+        each(&self.runner, "revive", filter).await
+    }
+
+    async fn purge(&self, filter: &DeadLetterFilter) -> StoreResult<u64> {
+        each(&self.runner, PURGE, filter).await
+    }
 }
 
 fn decode_letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
@@ -49,7 +51,7 @@ fn decode_letter(mut bytes: Bytes, place: u64) -> StoreResult<DeadLetter> {
     })
 }
 
-pub(super) async fn each(runner: &ScriptRunner, operation: DeadLetterOp, pick: &DeadLetterFilter) -> StoreResult<u64> {
+async fn each(runner: &ScriptRunner, operation: &str, pick: &DeadLetterFilter) -> StoreResult<u64> {
     match pick {
         DeadLetterFilter::All => run_in_pieces(runner, operation, "all", &[]).await,
         DeadLetterFilter::Tenant(tenant) => run_in_pieces(runner, operation, "tenant", &[tenant.as_str()]).await,
@@ -67,23 +69,14 @@ pub(super) async fn each(runner: &ScriptRunner, operation: DeadLetterOp, pick: &
 
 pub(super) async fn collect_garbage(runner: &ScriptRunner, dead_before: WallTime) -> StoreResult<u64> {
     let call = runner.call(&runner.scripts.collect_garbage).arg(micros(IDLE_RETENTION));
-    let removed = reply::number(&runner.run(call).await?)?;
+    let removed = runner.read_number(call).await?;
     let before = micros(dead_before.as_duration()).to_string();
-    let letters = run_in_pieces(runner, DeadLetterOp::Purge, "before", &[&before]).await?;
+    let letters = run_in_pieces(runner, PURGE, "before", &[&before]).await?;
     Ok(removed + letters)
 }
 
-async fn run_in_pieces(
-    runner: &ScriptRunner,
-    operation: DeadLetterOp,
-    which: &str,
-    names: &[&str],
-) -> StoreResult<u64> {
+async fn run_in_pieces(runner: &ScriptRunner, operation: &str, which: &str, names: &[&str]) -> StoreResult<u64> {
     let (mut count, mut after) = (0, 0);
-    let operation = match operation {
-        DeadLetterOp::Revive => "revive",
-        DeadLetterOp::Purge => "purge",
-    };
     loop {
         let mut call = runner
             .call(&runner.scripts.dead_letters)
@@ -94,7 +87,7 @@ async fn run_in_pieces(
         for name in names {
             call.push(*name);
         }
-        let mut reply = ScriptReply::new(runner.run(call).await?)?;
+        let mut reply = runner.read(call).await?;
         count += reply.number()?;
         after = reply.number()?;
         if reply.number()? == 0 {
@@ -102,6 +95,9 @@ async fn run_in_pieces(
         }
     }
 }
+
+/// Name of the operation that deletes dead letters.
+const PURGE: &str = "purge";
 
 /// A reply of a few hundred kilobytes.
 const MAX_LETTERS: usize = 1_000;

@@ -22,16 +22,13 @@ pub(super) async fn page<T>(
     let call = query_call(runner, what)
         .arg(page.after.as_ref().map_or("", Name::as_str))
         .arg(limit.min(PAGE));
-    reports(ScriptReply::new(runner.run(call).await?)?, read)
+    reports(runner.read(call).await?, read)
 }
 
 /// Reads all reports of a reply, without those of which only a name is left.
-pub(super) fn reports<T>(mut reply: ScriptReply, read: Read<T>) -> StoreResult<Vec<T>> {
-    let mut reports = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        reports.extend(read(reply.list()?)?);
-    }
-    Ok(reports)
+pub(super) fn reports<T>(reply: ScriptReply, read: Read<T>) -> StoreResult<Vec<T>> {
+    let reports = reply.read_all(|reply| read(reply.list()?))?;
+    Ok(reports.into_iter().flatten().collect())
 }
 
 /// Reader of one report; `None` if only the name is left.

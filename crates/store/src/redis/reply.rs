@@ -88,6 +88,15 @@ impl ScriptReply {
         Name::new(text).map_err(|_| unexpected_reply())
     }
 
+    /// Reads values until the end.
+    pub(super) fn read_all<T>(mut self, read: impl Fn(&mut Self) -> StoreResult<T>) -> StoreResult<Vec<T>> {
+        let mut values = Vec::with_capacity(self.len());
+        while !self.is_empty() {
+            values.push(read(&mut self)?);
+        }
+        Ok(values)
+    }
+
     pub(super) fn list(&mut self) -> StoreResult<Self> {
         Self::new(self.value()?)
     }

@@ -1,29 +1,67 @@
-//! Operations on many jobs, in pieces that do not block the server.
+//! Control of tenants and actions: operations on many jobs, in pieces that do not block the server.
+
+use outflow_core::WallTime;
 
 use super::actions::{action_call, clean};
 use super::error_map::unexpected_reply;
 use super::paging::query_call;
-use super::reply::{ScriptReply, number};
-use super::script_call::ScriptRunner;
-use super::tenants::{lanes, set_paused};
-use crate::contract::StoreResult;
+use super::script_call::{ScriptCall, ScriptRunner};
+use super::tenants::{job_counts, rule_call};
+use super::{RedisStore, audit, dead_letters};
+use crate::action::{ActionReport, JobCounts};
+use crate::contract::{ActionStore, JobQueue, StoreControl, StoreResult, TenantStore};
 use crate::name::Name;
 use crate::tenant::ControlScope;
 
-pub(super) async fn pause(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
-    match scope {
-        ControlScope::Tenant(tenant) => set_paused(runner, tenant, PAUSED).await,
-        ControlScope::Action(action) => runner.run(action_call(runner, action, "pause")).await.map(drop),
+impl StoreControl for RedisStore {
+    async fn pause(&self, scope: &ControlScope) -> StoreResult<()> {
+        let call = match scope {
+            ControlScope::Tenant(tenant) => pause_call(&self.runner, tenant, PAUSED),
+            ControlScope::Action(action) => action_call(&self.runner, action, "pause"),
+        };
+        self.runner.run(call).await.map(drop)
+    }
+
+    async fn resume(&self, scope: &ControlScope) -> StoreResult<()> {
+        match scope {
+            ControlScope::Tenant(tenant) => self
+                .runner
+                .run(pause_call(&self.runner, tenant, RUNNING))
+                .await
+                .map(drop),
+            ControlScope::Action(action) => {
+                self.runner.run(action_call(&self.runner, action, "resume")).await?;
+                resume_held(&self.runner, action).await
+            }
+        }
+    }
+
+    async fn cancel(&self, scope: &ControlScope) -> StoreResult<u64> {
+        match scope {
+            ControlScope::Action(action) => cancel_action(self, action).await,
+            ControlScope::Tenant(tenant) => cancel_tenant(self, tenant).await,
+        }
+    }
+
+    async fn job_counts(&self) -> StoreResult<JobCounts> {
+        job_counts(&self.runner, "counts").await
+    }
+
+    async fn collect_garbage(&self, dead_before: WallTime) -> StoreResult<u64> {
+        dead_letters::collect_garbage(&self.runner, dead_before).await
+    }
+
+    async fn audit(&self) -> StoreResult<u64> {
+        audit::recount(self).await
+    }
+
+    fn take_warning(&self) -> Option<String> {
+        self.runner.warning()
     }
 }
 
-pub(super) async fn resume(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<()> {
-    let action = match scope {
-        ControlScope::Tenant(tenant) => return set_paused(runner, tenant, RUNNING).await,
-        ControlScope::Action(action) => action,
-    };
-    runner.run(action_call(runner, action, "resume")).await?;
-    resume_held(runner, action).await
+fn pause_call<'a>(runner: &'a ScriptRunner, tenant: &Name, paused: u8) -> ScriptCall<'a> {
+    rule_call(runner, tenant.as_str(), "pause").arg(paused)
 }
 
 /// Releases the jobs that a pause of the action held, and marks the resumption as complete.
@@ -42,37 +80,27 @@ pub(super) async fn resume_held(runner: &ScriptRunner, action: &Name) -> StoreRe
     }
 }
 
-pub(super) async fn cancel(runner: &ScriptRunner, scope: &ControlScope) -> StoreResult<u64> {
-    match scope {
-        ControlScope::Action(action) => cancel_action(runner, action).await,
-        ControlScope::Tenant(tenant) => cancel_tenant(runner, tenant).await,
-    }
-}
-
 /// Cancels an action. The action counts the jobs itself: once it is over, every machine helps to
 /// end them.
-async fn cancel_action(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
-    let before = cancelled(runner, action).await?;
-    runner.run(action_call(runner, action, "cancel")).await?;
-    clean(runner, action).await?;
-    Ok(cancelled(runner, action).await?.saturating_sub(before))
-}
-
-async fn cancelled(runner: &ScriptRunner, action: &Name) -> StoreResult<u64> {
-    let report = super::actions::action(runner, action).await?;
-    Ok(report.map_or(0, |report| report.counts.cancelled))
+async fn cancel_action(store: &RedisStore, action: &Name) -> StoreResult<u64> {
+    let cancelled = |report: Option<ActionReport>| report.map_or(0, |report| report.counts.cancelled);
+    let before = cancelled(store.action(action).await?);
+    store.runner.run(action_call(&store.runner, action, "cancel")).await?;
+    clean(&store.runner, action).await?;
+    Ok(cancelled(store.action(action).await?).saturating_sub(before))
 }
 
 /// Cancels a tenant. The search follows the order in which jobs move, so that none is missed; see
 /// the script.
-async fn cancel_tenant(runner: &ScriptRunner, tenant: &Name) -> StoreResult<u64> {
-    if super::tenants::tenant(runner, tenant).await?.is_none() {
+async fn cancel_tenant(store: &RedisStore, tenant: &Name) -> StoreResult<u64> {
+    if store.tenant(tenant).await?.is_none() {
         return Ok(0);
     }
+    let runner = &store.runner;
     let piece = |operation| SweepPiece::new(tenant, operation);
     piece("doom").run(runner, SweepCursor::default()).await?;
     let mut ended = 0;
-    for lane in lanes(runner).await? {
+    for lane in store.lanes().await? {
         ended += piece("delayed").with_lane(&lane).run_to_end(runner).await?;
         ended += piece("cancel").with_lane(&lane).run_to_end(runner).await?;
     }
@@ -109,20 +137,18 @@ pub(super) struct JobPlace {
 
 pub(super) async fn places(runner: &ScriptRunner, action: &Name, cursor: u64) -> StoreResult<JobPlaces> {
     let call = query_call(runner, "places").arg(action.as_str()).arg(cursor);
-    let mut reply = ScriptReply::new(runner.run(call).await?)?;
+    let mut reply = runner.read(call).await?;
     let next = reply.text_number()?;
-    let mut found = reply.list()?;
-    let mut places = Vec::with_capacity(found.len());
-    while !found.is_empty() {
+    let places = reply.list()?.read_all(|found| {
         let bytes = found.bytes()?;
         let text = std::str::from_utf8(&bytes).map_err(|_| unexpected_reply())?;
         let (lane, tenant) = text.split_once(' ').ok_or_else(unexpected_reply)?;
         let name = |text| Name::new(text).map_err(|_| unexpected_reply());
-        places.push(JobPlace {
+        Ok(JobPlace {
             lane: name(lane)?,
             tenant: name(tenant)?,
-        });
-    }
+        })
+    })?;
     Ok(JobPlaces { places, next })
 }
 
@@ -157,7 +183,7 @@ pub(super) async fn forget(runner: &ScriptRunner, action: &Name, places: &[JobPl
     for JobPlace { lane, tenant } in places {
         call.push(format!("{lane} {tenant}"));
     }
-    Ok(number(&runner.run(call).await?)? == 1)
+    Ok(runner.read_number(call).await? == 1)
 }
 
 /// Arguments of one sweep.
@@ -234,7 +260,7 @@ impl<'a> SweepPiece<'a> {
             .arg(self.limit)
             .arg(cursor.phase)
             .arg(cursor.skipped);
-        let mut reply = ScriptReply::new(runner.run(call).await?)?;
+        let mut reply = runner.read(call).await?;
         Ok(SweptJobs {
             count: reply.number()?,
             remaining: reply.number()?,

@@ -130,6 +130,27 @@ impl ScriptRunner {
         self.run_on(&self.connection, &call).await
     }
 
+    /// Runs a script whose reply is a list.
+    pub(super) async fn read(&self, call: ScriptCall<'_>) -> StoreResult<ScriptReply> {
+        ScriptReply::new(self.run(call).await?)
+    }
+
+    /// Runs a script whose reply is one number.
+    pub(super) async fn read_number(&self, call: ScriptCall<'_>) -> StoreResult<u64> {
+        reply::number(&self.run(call).await?)
+    }
+
+    /// Runs a script page by page: each reply names the last entry of a page, and the last reply none.
+    pub(super) async fn run_pages<'a>(&self, page: impl Fn(&[u8]) -> ScriptCall<'a>) -> StoreResult<()> {
+        let mut after = Vec::new();
+        loop {
+            match self.run(page(&after)).await? {
+                Value::BulkString(last) if !last.is_empty() => after = last,
+                _ => return Ok(()),
+            }
+        }
+    }
+
     async fn run_on(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
         match self.data_loss.queue_state() {
             QueueState::Intact => {}

@@ -47,31 +47,41 @@ impl Scripts {
     pub(super) fn new() -> Self {
         let parts: Vec<String> = SOURCES.iter().map(ScriptSource::body).collect();
         let name = library_name(&parts);
-        let step = |wanted: &str| {
-            let at = SOURCES.iter().position(|source| source.name == wanted);
-            let body = at.and_then(|at| parts.get(at));
-            let source = at.and_then(|at| SOURCES.get(at));
-            let preamble = source.map_or("", ScriptSource::preamble);
-            step(&name, wanted, preamble, body.map_or("", String::as_str))
-        };
+        let [
+            submit,
+            claim,
+            shared_limits,
+            settle,
+            heartbeat,
+            reap,
+            release_unknown,
+            rule,
+            action,
+            finished,
+            scope_ops,
+            query,
+            dead_letters,
+            collect_garbage,
+            snapshot,
+        ] = SOURCES.map(|source| source.step(&name));
         Self {
             library: library(&name, &parts),
             init: include_str!("lua/init.lua"),
-            submit: step("submit"),
-            claim: step("claim"),
-            shared_limits: step("shared_limits"),
-            settle: step("settle"),
-            heartbeat: step("heartbeat"),
-            reap: step("reap"),
-            release_unknown: step("release_unknown"),
-            rule: step("rule"),
-            action: step("action"),
-            finished: step("finished"),
-            scope_ops: step("scope_ops"),
-            query: step("query"),
-            dead_letters: step("dead_letters"),
-            collect_garbage: step("collect_garbage"),
-            snapshot: step("snapshot"),
+            submit,
+            claim,
+            shared_limits,
+            settle,
+            heartbeat,
+            reap,
+            release_unknown,
+            rule,
+            action,
+            finished,
+            scope_ops,
+            query,
+            dead_letters,
+            collect_garbage,
+            snapshot,
         }
     }
 }
@@ -124,6 +134,26 @@ impl ScriptSource {
         }
     }
 
+    /// Builds the step as a script.
+    ///
+    /// Common parts are nested functions, which parse at no cost and run much faster: a name of the own
+    /// level is searched along the whole stack, a name of an outer level is direct, up to 60 names. All
+    /// parts on one level took 100 µs to set up. The library is set up once, so there they are on one
+    /// level.
+    fn step(&self, library: &str) -> ScriptStep {
+        let (name, preamble, body) = (self.name, self.preamble(), self.body());
+        let [common, tenants, jobs] = COMMON;
+        let text = format!(
+            "{preamble}local steps, given = {{}}, ARGV\n{common}\nreturn (function()\n{tenants}\nreturn (function()\n\
+             {jobs}\n{body}\nreturn run(steps.{name}, given)\nend)()\nend)()"
+        );
+        ScriptStep {
+            function: format!("{library}_{name}"),
+            hash: Script::new(&text).get_hash().to_owned(),
+            text,
+        }
+    }
+
     fn registration(&self, library: &str) -> String {
         let Self { name, flags, .. } = self;
         format!(
@@ -154,25 +184,6 @@ fn library(name: &str, parts: &[String]) -> String {
         COMMON.join("\n"),
         parts.concat()
     )
-}
-
-/// Builds one step as a script.
-///
-/// Common parts are nested functions, which parse at no cost and run much faster: a name of the own
-/// level is searched along the whole stack, a name of an outer level is direct, up to 60 names. All
-/// parts on one level took 100 µs to set up. The library is set up once, so there they are on one
-/// level.
-fn step(library: &str, name: &str, preamble: &str, body: &str) -> ScriptStep {
-    let [common, tenants, jobs] = COMMON;
-    let text = format!(
-        "{preamble}local steps, given = {{}}, ARGV\n{common}\nreturn (function()\n{tenants}\nreturn (function()\n\
-         {jobs}\n{body}\nreturn run(steps.{name}, given)\nend)()\nend)()"
-    );
-    ScriptStep {
-        function: format!("{library}_{name}"),
-        hash: Script::new(&text).get_hash().to_owned(),
-        text,
-    }
 }
 
 /// Parts that all steps share.

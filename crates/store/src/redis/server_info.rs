@@ -20,8 +20,13 @@ impl ServerInfo {
             let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.unwrap_or_default().trim()
         };
-        let version = parse_version(value("redis_version"));
-        check_version(version, value("redis_version"))?;
+        let written = value("redis_version");
+        let version = parse_version(written);
+        if version < MIN_VERSION {
+            return Err(StoreError::refused(format_args!(
+                "redis {written} is too old: use 6.2 or later, or Valkey"
+            )));
+        }
         let policy = value("maxmemory_policy");
         if policy != "noeviction" {
             return Err(StoreError::refused(format_args!(
@@ -45,15 +50,6 @@ impl ServerInfo {
 fn parse_version(text: &str) -> (u32, u32) {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0))
-}
-
-fn check_version(known: (u32, u32), version: &str) -> StoreResult<()> {
-    if known < MIN_VERSION {
-        return Err(StoreError::refused(format_args!(
-            "redis {version} is too old: use 6.2 or later, or Valkey"
-        )));
-    }
-    Ok(())
 }
 
 /// The first version that takes several elements from a list at once.

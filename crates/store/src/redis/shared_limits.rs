@@ -3,9 +3,7 @@
 use std::time::Duration;
 
 use super::job_codec::micros;
-use super::reply::ScriptReply;
 use super::script_call::{ScriptCall, ScriptRunner};
-use crate::contract::StoreResult;
 use crate::shared_limits::{SharedLimits, StartDebit};
 
 /// Adds shared limits to a call: guard, horizon, then name, units, window and measure of each
@@ -21,18 +19,8 @@ pub(super) fn push_limits(call: &mut ScriptCall<'_>, plan: Option<&SharedLimits>
     }
 }
 
-/// Debits a start now; returns the wait if no quota remains.
-pub(super) async fn debit(runner: &ScriptRunner, start: &StartDebit) -> StoreResult<Option<Duration>> {
-    ScriptReply::new(runner.run(debit_call(runner, start, None)).await?)?.maybe_span()
-}
-
-/// Refunds an unused start.
-pub(super) async fn refund(runner: &ScriptRunner, start: &StartDebit, at: Duration) -> StoreResult<()> {
-    runner.run(debit_call(runner, start, Some(at))).await?;
-    Ok(())
-}
-
-fn debit_call<'a>(runner: &'a ScriptRunner, start: &StartDebit, at: Option<Duration>) -> ScriptCall<'a> {
+/// Starts the call that debits a start now, or refunds one that was debited for an instant.
+pub(super) fn debit_call<'a>(runner: &'a ScriptRunner, start: &StartDebit, at: Option<Duration>) -> ScriptCall<'a> {
     let mut call = runner
         .call(&runner.scripts.shared_limits)
         .arg(start.tenant.as_str())

@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, WeakShared};
 use outflow_core::Cost;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::error_map::unexpected_reply;
@@ -77,7 +77,7 @@ impl SubmitBatcher {
 
     /// Adds jobs to the open batch, or opens one; returns the shared call and their range in it.
     fn join(self: &Arc<Self>, batch: &SubmitBatch) -> (Shared<BatchCall>, Range<usize>) {
-        let mut open_batch = lock(&self.open);
+        let mut open_batch = self.open.lock();
         let joined = open_batch.as_ref().and_then(|open| open.take(batch));
         joined.unwrap_or_else(|| {
             let pending = Arc::new(Mutex::new(Some(batch.jobs.clone())));
@@ -99,7 +99,7 @@ impl SubmitBatcher {
         queue_max: u64,
     ) -> Arc<StoreResult<SubmitResult>> {
         let _in_flight = timeout(MAX_WAIT, self.in_flight.lock()).await;
-        let jobs = lock(&pending).take().unwrap_or_default();
+        let jobs = pending.lock().take().unwrap_or_default();
         let batch = SubmitBatch {
             queue_max,
             ..SubmitBatch::from_jobs(jobs)
@@ -112,7 +112,7 @@ impl OpenBatch {
     /// Takes the jobs of a batch, unless its call was sent, is full, or has no waiting caller left.
     fn take(&self, batch: &SubmitBatch) -> Option<(Shared<BatchCall>, Range<usize>)> {
         let call = self.call.upgrade()?;
-        let mut pending = lock(&self.pending);
+        let mut pending = self.pending.lock();
         let jobs = pending.as_mut()?;
         let first = jobs.len();
         if self.queue_max != batch.queue_max || first + batch.jobs.len() > MAX_BATCHED {
@@ -136,10 +136,6 @@ fn extract_part(all: &SubmitResult, part: Range<usize>) -> StoreResult<SubmitRes
         queued: all.queued,
         active: all.active,
     })
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 /// A batch of more jobs than this gains little.

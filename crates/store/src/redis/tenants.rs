@@ -2,78 +2,111 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use outflow_core::{Priority, Rate, Weight};
+use outflow_core::{Rate, Weight};
 
+use super::RedisStore;
 use super::error_map::unexpected_reply;
 use super::job_codec::{class_number, class_priority, micros, read_time, read_uint, wall_time};
 use super::paging::{self, PAGE, query_call};
-use super::reply::{self, ScriptReply};
+use super::reply::ScriptReply;
+use super::scope_ops::release;
 use super::script_call::{ScriptCall, ScriptRunner};
 use crate::action::JobCounts;
-use crate::contract::StoreResult;
+use crate::contract::{StoreResult, TenantStore};
 use crate::error::StoreError;
 use crate::name::Name;
 use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
-use redis::Value;
 
-pub(super) async fn lanes(runner: &ScriptRunner) -> StoreResult<Vec<Name>> {
-    let mut lanes: Vec<Name> = Vec::new();
-    loop {
-        let after = lanes.last().map_or("", Name::as_str);
-        let mut reply = ScriptReply::new(runner.run(query_call(runner, "lanes").arg(after)).await?)?;
-        let full = reply.len() == PAGE;
-        while !reply.is_empty() {
-            lanes.push(reply.name()?);
+impl TenantStore for RedisStore {
+    /// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
+    /// woken in pieces.
+    async fn set_default_rule(&self, rule: TenantRule) -> StoreResult<()> {
+        let set = with_rule(rule_call(&self.runner, "", "usual"), &rule);
+        let number = self.runner.read_number(set).await?;
+        if number == 0 {
+            return Ok(());
         }
-        if !full {
-            return Ok(lanes);
+        self.runner
+            .run_pages(|after| {
+                rule_call(&self.runner, "", "wake")
+                    .arg(number)
+                    .arg(after)
+                    .arg(WAKE_PIECE)
+            })
+            .await
+    }
+
+    async fn set_rule(&self, tenant: &Name, rule: TenantRule) -> StoreResult<()> {
+        let call = with_rule(rule_call(&self.runner, tenant.as_str(), "rule"), &rule);
+        self.runner.run(call).await.map(drop)
+    }
+
+    async fn remove_rule(&self, tenant: &Name) -> StoreResult<()> {
+        let call = rule_call(&self.runner, tenant.as_str(), "unset");
+        self.runner.run(call).await.map(drop)
+    }
+
+    async fn release_deferred(&self, tenant: &Name, limit: u64) -> StoreResult<u64> {
+        release(&self.runner, tenant, limit).await
+    }
+
+    async fn active_tenants(&self) -> StoreResult<u64> {
+        self.runner.read_number(query_call(&self.runner, "active")).await
+    }
+
+    async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
+        let call = query_call(&self.runner, "tenant").arg(name.as_str());
+        let reply = ScriptReply::from_optional(self.runner.run(call).await?)?;
+        reply.map_or(Ok(None), read_report)
+    }
+
+    async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        paging::page(&self.runner, "tenants", &page, read_report).await
+    }
+
+    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+        let call = || self.runner.call(&self.runner.scripts.snapshot).arg("all");
+        self.runner
+            .run_pages(|after| call().arg(micros(keep)).arg(after).arg(PAGE))
+            .await
+    }
+
+    async fn congestion_history(&self, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let call = query_call(&self.runner, "history")
+            .arg(tenant.as_str())
+            .arg(limit.min(MAX_SAMPLES));
+        self.runner.read(call).await?.read_all(|reply| {
+            let mut bytes = reply.bytes()?;
+            Ok(CongestionSample {
+                at: read_time(&mut bytes)?,
+                non_ready: read_uint(&mut bytes, 7)?,
+                speed: read_uint(&mut bytes, 7)?,
+                backoff: Duration::from_micros(read_uint(&mut bytes, 7)?),
+            })
+        })
+    }
+
+    async fn reset_congestion(&self, tenant: &Name) -> StoreResult<()> {
+        let call = self.runner.call(&self.runner.scripts.snapshot);
+        let call = call.arg("reset").arg(tenant.as_str());
+        match self.runner.read_number(call).await? {
+            0 => Err(StoreError::refused(format_args!(
+                "jobs of {tenant} are deferred: release them, or wait until they have run"
+            ))),
+            _ => Ok(()),
         }
     }
 }
 
-/// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
-/// woken in pieces.
-pub(super) async fn set_default_rule(runner: &ScriptRunner, rule: &TenantRule) -> StoreResult<()> {
-    let set = with_rule(rule_call(runner, "", "usual"), rule);
-    let number = reply::number(&runner.run(set).await?)?;
-    if number == 0 {
-        return Ok(());
-    }
-    let mut after = Bytes::new();
-    loop {
-        let call = rule_call(runner, "", "wake")
-            .arg(number)
-            .arg(after.as_ref())
-            .arg(WAKE_PIECE);
-        match runner.run(call).await? {
-            Value::BulkString(last) if !last.is_empty() => after = last.into(),
-            _ => return Ok(()),
-        }
-    }
-}
-
-pub(super) async fn set_rule(runner: &ScriptRunner, tenant: &Name, rule: &TenantRule) -> StoreResult<()> {
-    let call = with_rule(rule_call(runner, tenant.as_str(), "rule"), rule);
-    runner.run(call).await.map(drop)
-}
-
-pub(super) async fn unset_rule(runner: &ScriptRunner, tenant: &Name) -> StoreResult<()> {
-    let call = rule_call(runner, tenant.as_str(), "unset");
-    runner.run(call).await.map(drop)
-}
-
-pub(super) async fn set_paused(runner: &ScriptRunner, tenant: &Name, paused: u8) -> StoreResult<()> {
-    let call = rule_call(runner, tenant.as_str(), "pause").arg(paused);
-    runner.run(call).await.map(drop)
-}
-
-fn rule_call<'a>(runner: &'a ScriptRunner, tenant: &str, what: &str) -> ScriptCall<'a> {
+pub(super) fn rule_call<'a>(runner: &'a ScriptRunner, tenant: &str, what: &str) -> ScriptCall<'a> {
     runner.call(&runner.scripts.rule).arg(tenant).arg(what)
 }
 
 fn with_rule<'a>(call: ScriptCall<'a>, rule: &TenantRule) -> ScriptCall<'a> {
-    let claim = u64::from(rule.weight.as_u32()) * priority_factor(rule.priority);
+    let claim = u64::from(rule.weight.as_u32()) * rule.priority.factor();
     call.arg(claim)
         .arg(rule.in_flight.map_or(0, |limit| limit.max(1)))
         .arg(rule.rate.map_or(0, Rate::quantity))
@@ -82,76 +115,9 @@ fn with_rule<'a>(call: ScriptCall<'a>, rule: &TenantRule) -> ScriptCall<'a> {
         .arg(class_number(rule.priority))
 }
 
-pub(super) async fn counts(runner: &ScriptRunner) -> StoreResult<JobCounts> {
-    let mut reply = ScriptReply::new(runner.run(query_call(runner, "counts")).await?)?;
-    read_counts(&mut reply)
-}
-
-/// Returns the stored counters, without moving due jobs to the waiting ones.
-pub(super) async fn stored_counts(runner: &ScriptRunner) -> StoreResult<JobCounts> {
-    let mut reply = ScriptReply::new(runner.run(query_call(runner, "stored")).await?)?;
-    read_counts(&mut reply)
-}
-
-pub(super) async fn active(runner: &ScriptRunner) -> StoreResult<u64> {
-    reply::number(&runner.run(query_call(runner, "active")).await?)
-}
-
-pub(super) async fn tenant(runner: &ScriptRunner, name: &Name) -> StoreResult<Option<TenantReport>> {
-    let call = query_call(runner, "tenant").arg(name.as_str());
-    let reply = ScriptReply::from_optional(runner.run(call).await?)?;
-    reply.map_or(Ok(None), read_report)
-}
-
-pub(super) async fn tenants(runner: &ScriptRunner, page: &PageRequest) -> StoreResult<Vec<TenantReport>> {
-    paging::page(runner, "tenants", page, read_report).await
-}
-
-pub(super) async fn snapshot(runner: &ScriptRunner, keep: Duration) -> StoreResult<()> {
-    let mut after = Bytes::new();
-    loop {
-        let call = runner
-            .call(&runner.scripts.snapshot)
-            .arg("all")
-            .arg(micros(keep))
-            .arg(after.as_ref())
-            .arg(PAGE);
-        match runner.run(call).await? {
-            Value::BulkString(last) if !last.is_empty() => after = last.into(),
-            _ => return Ok(()),
-        }
-    }
-}
-
-pub(super) async fn history(runner: &ScriptRunner, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
-    if limit == 0 {
-        return Ok(Vec::new());
-    }
-    let call = query_call(runner, "history")
-        .arg(tenant.as_str())
-        .arg(limit.min(MAX_SAMPLES));
-    let mut reply = ScriptReply::new(runner.run(call).await?)?;
-    let mut history = Vec::with_capacity(reply.len());
-    while !reply.is_empty() {
-        let mut bytes = reply.bytes()?;
-        history.push(CongestionSample {
-            at: read_time(&mut bytes)?,
-            non_ready: read_uint(&mut bytes, 7)?,
-            speed: read_uint(&mut bytes, 7)?,
-            backoff: Duration::from_micros(read_uint(&mut bytes, 7)?),
-        });
-    }
-    Ok(history)
-}
-
-pub(super) async fn reset(runner: &ScriptRunner, tenant: &Name) -> StoreResult<()> {
-    let call = runner.call(&runner.scripts.snapshot).arg("reset").arg(tenant.as_str());
-    match reply::number(&runner.run(call).await?)? {
-        0 => Err(StoreError::refused(format_args!(
-            "jobs of {tenant} are deferred: release them, or wait until they have run"
-        ))),
-        _ => Ok(()),
-    }
+/// Counts all jobs: `counts`, or `stored` without moving due jobs to the waiting ones.
+pub(super) async fn job_counts(runner: &ScriptRunner, what: &str) -> StoreResult<JobCounts> {
+    read_counts(&mut runner.read(query_call(runner, what)).await?)
 }
 
 /// Reads a report; `None` if only the name is left.
@@ -198,15 +164,6 @@ fn read_counts(reply: &mut ScriptReply) -> StoreResult<JobCounts> {
         throttles: reply.number()?,
         busy: reply.span()?,
     })
-}
-
-/// Returns the factor of a priority on a weight, as in the core's fair order.
-const fn priority_factor(priority: Priority) -> u64 {
-    match priority {
-        Priority::Low => 1,
-        Priority::Normal => 4,
-        Priority::High => 16,
-    }
 }
 
 /// A few milliseconds of the server's time, for any number of lanes.

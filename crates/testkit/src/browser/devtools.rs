@@ -30,14 +30,15 @@ pub struct SeenRequest {
 pub(super) struct DevToolsPipe {
     to: ChildStdin,
     incoming: Receiver<Value>,
-    session: Value,
+    /// Session that gets everything from now on.
+    pub(super) session: Value,
     last: u64,
     answers: HashMap<u64, Value>,
     events: Vec<String>,
     sent: HashMap<String, (String, String)>,
     early: HashMap<String, u64>,
-    seen_requests: Vec<SeenRequest>,
-    complaints: Vec<String>,
+    pub(super) seen_requests: Vec<SeenRequest>,
+    pub(super) complaints: Vec<String>,
 }
 
 impl DevToolsPipe {
@@ -54,19 +55,6 @@ impl DevToolsPipe {
             seen_requests: Vec::new(),
             complaints: Vec::new(),
         })
-    }
-
-    /// Sends everything to this session from now on.
-    pub(super) fn attach_session(&mut self, session: &Value) {
-        self.session = session.clone();
-    }
-
-    pub(super) fn seen_requests(&self) -> &[SeenRequest] {
-        &self.seen_requests
-    }
-
-    pub(super) fn complaints(&self) -> &[String] {
-        &self.complaints
     }
 
     /// Sends a request and waits for the response.

@@ -11,13 +11,12 @@ use tokio::time::Instant;
 
 use super::NetShared;
 use crate::link_latency::Direction;
-use crate::net_conditions::Stall;
 
 /// Bytes between a writer and a reader. Notices are delayed too: a writer notices a closed reader
 /// one delay later.
 pub(super) struct Pipe {
     net: Arc<NetShared>,
-    direction: Direction,
+    pub(super) direction: Direction,
     flow: Mutex<Flow>,
 }
 
@@ -37,7 +36,8 @@ struct Flow {
     unread: usize,
     /// Time at which the path has sent all written bytes.
     idle: Instant,
-    stall: Stall,
+    /// Bytes in flight are held.
+    stalled: bool,
     /// Time at which the reader sees the end.
     end: Option<Instant>,
     /// Time at which the writer notices the closed reader.
@@ -57,16 +57,12 @@ struct Parcel {
 
 impl Pipe {
     pub(super) fn new(net: &Arc<NetShared>, direction: Direction) -> Self {
-        let stall = net.conditions.borrow().stalls(direction);
+        let stalled = net.conditions.borrow().stalls(direction);
         Self {
             net: Arc::clone(net),
             direction,
-            flow: Mutex::new(Flow::new(stall)),
+            flow: Mutex::new(Flow::new(stalled)),
         }
-    }
-
-    pub(super) fn direction(&self) -> Direction {
-        self.direction
     }
 
     /// Takes bytes up to the free part of the window.
@@ -101,7 +97,7 @@ impl Pipe {
         if flow.broken.is_some_and(|at| at <= now) {
             return Err(io::ErrorKind::ConnectionReset.into());
         }
-        if flow.stall == Stall::Flowing {
+        if !flow.stalled {
             let before = into.filled().len();
             flow.take(now, into);
             let ended = flow.parcels.is_empty() && flow.end.is_some_and(|at| at <= now);
@@ -143,12 +139,12 @@ impl Pipe {
     }
 
     /// Stalls all bytes in flight, or releases them: then they arrive no sooner than `due`.
-    pub(super) fn stall(&self, stall: Stall, due: Instant) {
+    pub(super) fn stall(&self, stalled: bool, due: Instant) {
         let mut flow = self.flow();
-        if flow.stall == Stall::Held && stall == Stall::Flowing {
+        if flow.stalled && !stalled {
             flow.delay_until(due);
         }
-        flow.stall = stall;
+        flow.stalled = stalled;
         wake(&mut flow.reader);
     }
 
@@ -163,13 +159,13 @@ impl Pipe {
 }
 
 impl Flow {
-    fn new(stall: Stall) -> Self {
+    fn new(stalled: bool) -> Self {
         let now = Instant::now();
         Self {
             parcels: VecDeque::new(),
             unread: 0,
             idle: now,
-            stall,
+            stalled,
             end: None,
             reader_gone: None,
             broken: None,
@@ -215,7 +211,7 @@ impl Flow {
     /// Returns the time of the next visible change.
     fn next(&self) -> Option<Instant> {
         let arrival = self.parcels.front().map(|parcel| parcel.due);
-        let arrival = arrival.or(self.end).filter(|_| self.stall == Stall::Flowing);
+        let arrival = arrival.or(self.end).filter(|_| !self.stalled);
         arrival.into_iter().chain(self.broken).min()
     }
 

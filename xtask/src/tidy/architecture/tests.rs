@@ -1,4 +1,5 @@
 use super::*;
+use crate::tidy::findings;
 
 const PAGE_TEXT: &str = "\
 # Architecture
@@ -22,14 +23,14 @@ The way of a call.
 ";
 
 fn check_page(text: &str) -> Vec<String> {
-    let findings = check(&SourceTree::from_files([
-        ("crates/core/Cargo.toml", ""),
-        ("crates/core/src/lib.rs", ""),
-        ("crates/core/src/meter/log.rs", ""),
-        (PAGE, text),
-    ]));
-    findings.iter().map(ToString::to_string).collect()
+    findings(check, [CORE[0], CORE[1], CORE[2], (PAGE, text)])
 }
+
+const CORE: [(&str, &str); 3] = [
+    ("crates/core/Cargo.toml", ""),
+    ("crates/core/src/lib.rs", ""),
+    ("crates/core/src/meter/log.rs", ""),
+];
 
 fn one_error(text: &str, expected: &str) {
     let found = check_page(text);
@@ -86,14 +87,7 @@ fn a_quoted_path_must_exist() {
 
 #[test]
 fn every_crate_is_mentioned() {
-    let tree = SourceTree::from_files([
-        ("crates/core/Cargo.toml", ""),
-        ("crates/core/src/lib.rs", ""),
-        ("crates/core/src/meter/log.rs", ""),
-        ("crates/cor/Cargo.toml", ""),
-        (PAGE, PAGE_TEXT),
-    ]);
-    let found = check(&tree);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(found[0].message, "does not mention crates/cor");
+    let other = ("crates/cor/Cargo.toml", "");
+    let found = findings(check, [CORE[0], CORE[1], CORE[2], other, (PAGE, PAGE_TEXT)]);
+    assert_eq!(found, ["ARCHITECTURE.md: does not mention crates/cor"]);
 }

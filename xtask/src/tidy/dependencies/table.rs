@@ -110,7 +110,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "xtask",
         own: "",
-        foreign: "anyhow lexopt serde_json",
+        foreign: "anyhow lexopt regex serde_json",
         tests: "",
     },
 ];

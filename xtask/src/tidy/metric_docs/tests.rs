@@ -1,4 +1,5 @@
 use super::*;
+use crate::tidy::findings;
 
 const SOURCE: &str = r#"
 pub(crate) const CALLS: Metric = Metric::counter(
@@ -29,8 +30,7 @@ const PAGE_TEXT: &str = "\
 ";
 
 fn check_page(page: &str) -> Vec<String> {
-    let tree = SourceTree::from_files([(NAMES, SOURCE), (PAGE, page)]);
-    check(&tree).iter().map(ToString::to_string).collect()
+    findings(check, [(NAMES, SOURCE), (PAGE, page)])
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_row_with_other_cells_is_an_error() {
 fn a_metric_name_in_another_source_is_an_error() {
     let count = |path: &'static str| {
         let other = (path, "let name = \"outflow_calls_total\";\n");
-        check(&SourceTree::from_files([(NAMES, SOURCE), (PAGE, PAGE_TEXT), other])).len()
+        findings(check, [(NAMES, SOURCE), (PAGE, PAGE_TEXT), other]).len()
     };
     assert_eq!(count("crates/client/src/send.rs"), 1);
     assert_eq!(count("crates/cli/src/main.rs"), 1);
@@ -92,6 +92,7 @@ fn a_metric_name_in_another_source_is_an_error() {
 
 #[test]
 fn a_missing_file_is_an_error() {
-    assert_eq!(check(&SourceTree::from_files([(NAMES, SOURCE)])).len(), 1);
-    assert_eq!(check(&SourceTree::from_files([(PAGE, PAGE_TEXT)])).len(), 1);
+    for file in [(NAMES, SOURCE), (PAGE, PAGE_TEXT)] {
+        assert_eq!(findings(check, [file]).len(), 1);
+    }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::tidy::findings;
 
 const METER: (&str, &str) = (
     "crates/core/src/meter.rs",
@@ -9,15 +10,9 @@ const LIB: (&str, &str) = ("crates/core/src/lib.rs", "mod meter;\n");
 fn check_map(ids: &str, rows: &[&str]) -> Vec<String> {
     let head = "| id | requirement | status | module | tests |\n|---|---|---|---|---|\n";
     let map = format!("Ids: {ids}.\n\n{head}{}\n", rows.join("\n"));
-    let tree = SourceTree::from_files([
-        LIB,
-        METER,
-        ("crates/core/src/lost.rs", "#[test]\nfn lost() {}\n"),
-        ("xtask/src/main.rs", "#[test]\nfn helps() {}\n"),
-        ("xtask/src/ci.rs", ""),
-        (MAP, &map),
-    ]);
-    check(&tree).iter().map(ToString::to_string).collect()
+    let lost = ("crates/core/src/lost.rs", "#[test]\nfn lost() {}\n");
+    let xtask = ("xtask/src/main.rs", "#[test]\nfn helps() {}\n");
+    findings(check, [LIB, METER, lost, xtask, ("xtask/src/ci.rs", ""), (MAP, &map)])
 }
 
 const TESTED: &str = "| W1 | takes | done | `core/meter` | `takes_all_or_nothing` |";
@@ -67,7 +62,6 @@ fn missing_duplicate_and_unknown_ids_are_errors() {
 #[test]
 fn a_missing_map_or_list_is_an_error() {
     assert!(check_map("", &[TESTED])[0].contains("not in the list"));
-    let unlisted = SourceTree::from_files([METER, (MAP, TESTED)]);
-    assert!(check(&unlisted)[0].message.contains("needs a line"));
-    assert_eq!(check(&SourceTree::from_files([METER])).len(), 1);
+    assert!(findings(check, [METER, (MAP, TESTED)])[0].contains("needs a line"));
+    assert_eq!(findings(check, [METER]).len(), 1);
 }

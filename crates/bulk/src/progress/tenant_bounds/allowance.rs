@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use outflow::{Api, DEFAULT_GROUP, Outflow};
+use outflow::{DEFAULT_GROUP, Outflow};
 use outflow_core::{Limit, Rate};
 
+use crate::progress::lower_bound::group_limits;
 use crate::{Lane, TenantWorkload, WorkAmount};
 
 /// Rate of jobs, or a sum of such rates.
@@ -62,11 +63,6 @@ impl JobRate {
             millionths: jobs / rate.per().as_nanos().max(1),
         })
     }
-}
-
-fn group_limits<'a>(api: &'a Api, name: &str) -> impl Iterator<Item = &'a Limit> {
-    let group = api.rules.groups.iter().find(|group| group.name == name);
-    group.into_iter().flat_map(|group| group.limits.iter())
 }
 
 fn slowest<'a>(limits: impl Iterator<Item = &'a Limit>, amount: WorkAmount) -> Option<JobRate> {

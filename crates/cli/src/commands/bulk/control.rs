@@ -3,8 +3,9 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{AdminTarget, tables};
-use crate::admin_client::{encoded, path};
+use super::tables;
+use crate::admin_client::{AdminTarget, encoded, path};
+use crate::commands::json_fields::{list, part};
 use crate::exit::Exit;
 
 /// Show the jobs of a running program: all by tenant and action, or one action.
@@ -14,27 +15,6 @@ pub(crate) struct BulkStatusCommand {
     action: Option<String>,
     #[command(flatten)]
     target: AdminTarget,
-}
-
-/// Pause a tenant or an action; jobs in flight go on.
-#[derive(Args)]
-pub(crate) struct PauseCommand {
-    #[command(flatten)]
-    control: BulkControl,
-}
-
-/// Resume a paused tenant or action.
-#[derive(Args)]
-pub(crate) struct ResumeCommand {
-    #[command(flatten)]
-    control: BulkControl,
-}
-
-/// Cancel all jobs of a tenant or an action that have not started.
-#[derive(Args)]
-pub(crate) struct CancelCommand {
-    #[command(flatten)]
-    control: BulkControl,
 }
 
 /// Queue deferred jobs of a tenant again at once.
@@ -54,7 +34,7 @@ pub(crate) struct ReleaseDeferred {
 
 /// Arguments of a control command.
 #[derive(Args)]
-struct BulkControl {
+pub(crate) struct BulkControl {
     #[command(flatten)]
     scope: ScopeArgs,
     /// Write this reason to the audit log.
@@ -79,26 +59,26 @@ struct ScopeArgs {
 impl BulkStatusCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if let Some(action) = &self.action {
-            let report = self.target.get(&path([&"v1", &"bulk", &"actions", action]))?;
+            let report = self.target.get(&path(["v1", "bulk", "actions", action]))?;
             return self.target.print(&report, tables::action);
         }
         let mut report = self.target.get("/v1/bulk")?;
-        for list in ["tenants", "actions"] {
-            let entries = self.fetch_all(list)?;
+        for name in ["tenants", "actions"] {
+            let entries = self.fetch_all(name)?;
             if let Some(report) = report.as_object_mut() {
-                report.insert(list.to_owned(), entries.into());
+                report.insert(name.to_owned(), entries.into());
             }
         }
         self.target.print(&report, tables::status)
     }
 
     /// Fetches all pages of a list. Entries with work come first.
-    fn fetch_all(&self, list: &str) -> anyhow::Result<Vec<Value>> {
+    fn fetch_all(&self, name: &str) -> anyhow::Result<Vec<Value>> {
         let (mut entries, mut after) = (Vec::new(), String::new());
         loop {
-            let page = self.target.get(&format!("/v1/bulk/{list}?most={PAGE}{after}"))?;
-            entries.extend(tables::list(&page, list).iter().cloned());
-            match tables::part(&page, "next").as_str() {
+            let page = self.target.get(&format!("/v1/bulk/{name}?most={PAGE}{after}"))?;
+            entries.extend(list(&page, name).iter().cloned());
+            match part(&page, "next").as_str() {
                 Some(next) => after = format!("&after={}", encoded(next)),
                 None => break,
             }
@@ -108,27 +88,9 @@ impl BulkStatusCommand {
     }
 }
 
-impl PauseCommand {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.control.send("pause")
-    }
-}
-
-impl ResumeCommand {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.control.send("resume")
-    }
-}
-
-impl CancelCommand {
-    pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        self.control.send("cancel")
-    }
-}
-
 impl ReleaseDeferred {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
-        let path = path([&"v1", &"bulk", &"tenants", &self.tenant, &"release"]);
+        let path = path(["v1", "bulk", "tenants", &self.tenant, "release"]);
         let body = json!({ "most": self.limit, "reason": self.reason });
         let result = self.target.post(&path, &body)?;
         self.target.print(&result, tables::control_result)
@@ -136,12 +98,12 @@ impl ReleaseDeferred {
 }
 
 impl BulkControl {
-    fn send(self, operation: &str) -> anyhow::Result<Exit> {
+    pub(super) fn send(self, operation: &str) -> anyhow::Result<Exit> {
         let (kind, name) = match (&self.scope.tenant, &self.scope.action) {
             (Some(tenant), _) => ("tenants", tenant.as_str()),
             (None, action) => ("actions", action.as_deref().unwrap_or_default()),
         };
-        let path = path([&"v1", &"bulk", &kind, &name, &operation]);
+        let path = path(["v1", "bulk", kind, name, operation]);
         let result = self.target.post(&path, &json!({ "reason": self.reason }))?;
         self.target.print(&result, tables::control_result)
     }

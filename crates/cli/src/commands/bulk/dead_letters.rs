@@ -3,16 +3,19 @@
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::tables::part;
-use super::{AdminTarget, tables};
+use super::tables;
+use crate::admin_client::AdminTarget;
+use crate::commands::json_fields::{list, part};
 use crate::exit::Exit;
 
 /// List, retry or purge jobs that failed permanently.
 #[derive(Subcommand)]
 pub(crate) enum DeadCommand {
     List(ListCommand),
-    Retry(RetryCommand),
-    Purge(PurgeCommand),
+    /// Queue dead letters again, with fresh attempts.
+    Retry(LetterFilter),
+    /// Delete dead letters.
+    Purge(LetterFilter),
 }
 
 /// List dead letters and their errors, the oldest first.
@@ -28,23 +31,9 @@ pub(crate) struct ListCommand {
     target: AdminTarget,
 }
 
-/// Queue dead letters again, with fresh attempts.
-#[derive(Args)]
-pub(crate) struct RetryCommand {
-    #[command(flatten)]
-    filter: LetterFilter,
-}
-
-/// Delete dead letters.
-#[derive(Args)]
-pub(crate) struct PurgeCommand {
-    #[command(flatten)]
-    filter: LetterFilter,
-}
-
 /// Arguments that select dead letters.
 #[derive(Args)]
-struct LetterFilter {
+pub(crate) struct LetterFilter {
     #[command(flatten)]
     pick: LetterArgs,
     /// Write this reason to the audit log.
@@ -75,8 +64,8 @@ impl DeadCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         match self {
             Self::List(list) => list.run(),
-            Self::Retry(retry) => retry.filter.send("retry"),
-            Self::Purge(purge) => purge.filter.send("purge"),
+            Self::Retry(filter) => filter.send("retry"),
+            Self::Purge(filter) => filter.send("purge"),
         }
     }
 }
@@ -99,7 +88,7 @@ impl ListCommand {
             return Ok(None);
         };
         let following = self.target.get(&format!("/v1/bulk/dead?after={next}&most=1"))?;
-        if tables::list(&following, "dead").is_empty() {
+        if list(&following, "dead").is_empty() {
             return Ok(None);
         }
         let report = self.target.get("/v1/bulk")?;

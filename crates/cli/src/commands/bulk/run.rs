@@ -26,7 +26,7 @@ use outflow_store::StoreControl as _;
 
 use self::checkpoint::Checkpoint;
 use self::results::ResultWriter;
-use self::run_loop::{LoopEnd, RunDeps, RunLoop};
+use self::run_loop::{LoopEnd, RunLoop};
 use self::summary::RunSummary;
 use self::validate::ValidatedFile;
 use super::input::{InputFormat, JobInput};
@@ -98,7 +98,7 @@ impl RunCommand {
 
     async fn work(&self, config: &ProgramConfig, input: &JobInput, terminal: Terminal) -> anyhow::Result<Exit> {
         let client = Outflow::init(config.client.clone())?;
-        let settings = run_settings(EngineSettings::from_section(&config.bulk)?);
+        let settings = run_settings(EngineSettings::from_section(&config.bulk));
         let file = ValidatedFile::new(input, &client, &settings);
         file.accept(self)?;
         let now = SystemClock::new().wall();
@@ -133,13 +133,8 @@ impl RunCommand {
         let counts = opened.store().job_counts().await?;
         checkpoint.check_jobs(counts.submitted())?;
         let results = ResultWriter::open(self.out.as_deref(), checkpoint)?;
-        let deps = RunDeps {
-            store: Arc::clone(opened.store()),
-            client: context.client,
-            file: context.file,
-            failed_lines: self.failed_lines(),
-        };
-        let mut run = RunLoop::new(deps, results).await?;
+        let store = Arc::clone(opened.store());
+        let mut run = RunLoop::new(&context, store, self.failed_lines(), results).await?;
         let ended = if run.has_work().await? {
             let start = previous.all_over_by(&config.client.apis, &config.bulk);
             context.work(opened, &mut run, start).await?

@@ -19,14 +19,13 @@ use outflow_store::BatchPosition;
 use serde_json::{Value, json};
 
 use self::batches::{JobBatch, LineErrors, batches};
-use super::AdminTarget;
 use super::input::{InputFormat, JobInput};
-use super::tables::part;
 use super::watch::is_over;
-use crate::admin_client::encoded;
+use crate::admin_client::{AdminTarget, encoded};
 use crate::command_line::InvalidLines;
+use crate::commands::json_fields::part;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, count};
+use crate::terminal::{Terminal, answer, answer_json, count, millis};
 
 /// Submit a file of jobs to a running program, which stores them durably.
 #[derive(Args)]
@@ -138,8 +137,7 @@ impl SubmitCommand {
     /// them already, which need no further space; only the program knows their number.
     fn queue_full(&self, action: &str, batches: &[JobBatch]) -> anyhow::Result<Option<AcceptedCounts>> {
         let report = self.target.get("/v1/bulk")?;
-        let all: usize = batches.iter().map(JobBatch::len).sum();
-        let all = u64::try_from(all).unwrap_or(u64::MAX);
+        let all = count_jobs(batches);
         // An older program does not report its capacity.
         let capacity = part(&report, "queue_max").as_u64().unwrap_or(u64::MAX);
         let queued = part(part(&report, "jobs"), "queued").as_u64().unwrap_or(0);
@@ -184,10 +182,8 @@ impl SubmitCommand {
 
     /// Opens the action with its timeout and webhook.
     fn open(&self, action: &str) -> anyhow::Result<()> {
-        let millis = self
-            .timeout
-            .map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
-        let spec = json!({ "id": action, "timeout_ms": millis, "webhook": self.webhook });
+        let timeout = self.timeout.map(millis);
+        let spec = json!({ "id": action, "timeout_ms": timeout, "webhook": self.webhook });
         self.target.post("/v1/bulk/actions", &spec)?;
         Ok(())
     }
@@ -200,7 +196,7 @@ impl SubmitCommand {
         terminal: Terminal,
     ) -> anyhow::Result<AcceptedCounts> {
         let mut counts = AcceptedCounts::default();
-        let all: usize = batches.iter().map(JobBatch::len).sum();
+        let all = count_jobs(batches);
         let mut submitted = 0;
         for (number, batch) in (1..).zip(batches) {
             let last = number == batches.len() && rest == BatchPosition::Last;
@@ -215,7 +211,6 @@ impl SubmitCommand {
             }
             // A later batch may find space, and would close the action before these jobs.
             if counts.is_queue_full() {
-                let all = u64::try_from(all).unwrap_or(u64::MAX);
                 counts.rejected = all.saturating_sub(counts.accepted + counts.duplicates);
                 break;
             }
@@ -263,7 +258,7 @@ impl AcceptedCounts {
     }
 
     /// Adds the number of accepted jobs to an error.
-    fn explain_partial(&self, action: &str, all: usize, why: anyhow::Error) -> anyhow::Error {
+    fn explain_partial(&self, action: &str, all: u64, why: anyhow::Error) -> anyhow::Error {
         let taken = self.accepted + self.duplicates;
         if taken == 0 {
             return why;
@@ -301,6 +296,11 @@ impl AcceptedCounts {
         };
         text
     }
+}
+
+fn count_jobs(batches: &[JobBatch]) -> u64 {
+    let all: usize = batches.iter().map(JobBatch::len).sum();
+    u64::try_from(all).unwrap_or(u64::MAX)
 }
 
 fn action_path(action: &str) -> String {

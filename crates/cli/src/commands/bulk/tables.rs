@@ -1,12 +1,11 @@
 //! Text tables of jobs, tenants, actions and dead letters.
-//!
-//! A missing field is shown as a dash: the other program may be newer or older.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::commands::json_fields::{dash, field, list, part, percent};
 use crate::terminal::{TextTable, count, format_span};
 
 /// Formats all jobs by tenant and action.
@@ -14,15 +13,15 @@ pub(super) fn status(report: &Value) -> String {
     let jobs = part(report, "jobs");
     let mut text = format!(
         "{} queued, {} in flight, {} done, {} failed, {} cancelled; {} of {} workers busy ({}, {})\n",
-        plain(part(jobs, "queued")),
-        plain(part(jobs, "in_flight")),
-        plain(part(jobs, "done")),
+        field(jobs, "queued"),
+        field(jobs, "in_flight"),
+        field(jobs, "done"),
         failed(jobs),
-        plain(part(jobs, "cancelled")),
-        plain(part(part(report, "workers"), "busy")),
-        plain(part(part(report, "workers"), "all")),
-        plain(part(report, "scheduler")),
-        plain(part(report, "store")),
+        field(jobs, "cancelled"),
+        field(part(report, "workers"), "busy"),
+        field(part(report, "workers"), "all"),
+        field(report, "scheduler"),
+        field(report, "store"),
     );
     let tenants = list(report, "tenants");
     if !tenants.is_empty() {
@@ -39,14 +38,14 @@ pub(super) fn status(report: &Value) -> String {
         for tenant in tenants.iter().take(MAX_ROWS) {
             let jobs = part(tenant, "jobs");
             table.row([
-                paused(part(tenant, "tenant"), tenant),
-                plain(part(jobs, "queued")),
-                plain(part(jobs, "in_flight")),
-                plain(part(jobs, "done")),
+                paused(tenant, "tenant"),
+                field(jobs, "queued"),
+                field(jobs, "in_flight"),
+                field(jobs, "done"),
                 failed(jobs).to_string(),
-                plain(part(jobs, "cancelled")),
-                plain(part(jobs, "throttles")),
-                plain(part(tenant, "rate")),
+                field(jobs, "cancelled"),
+                field(jobs, "throttles"),
+                field(tenant, "rate"),
             ]);
         }
         // Writing to a string cannot fail.
@@ -70,7 +69,7 @@ fn omitted(list: &[Value]) -> String {
 /// Returns true if a tenant or an action has jobs that wait or are in flight.
 pub(super) fn has_work(owner: &Value) -> bool {
     let jobs = part(owner, "jobs");
-    number(part(jobs, "queued")) + number(part(jobs, "in_flight")) > 0
+    number(jobs, "queued") + number(jobs, "in_flight") > 0
 }
 
 /// Formats one action.
@@ -93,12 +92,12 @@ fn actions_table(actions: &[Value]) -> String {
         let jobs = part(action, "jobs");
         table.row([
             action_name(action),
-            plain(part(action, "stage")),
-            percent(part(action, "over_ppm")),
-            format!("{} of {}", plain(part(jobs, "done")), plain(part(jobs, "total"))),
+            field(action, "stage"),
+            percent(action, "over_ppm"),
+            format!("{} of {}", field(jobs, "done"), field(jobs, "total")),
             failed(jobs).to_string(),
-            plain(part(jobs, "cancelled")),
-            plain(part(jobs, "throttles")),
+            field(jobs, "cancelled"),
+            field(jobs, "throttles"),
             remaining(action),
         ]);
     }
@@ -107,7 +106,7 @@ fn actions_table(actions: &[Value]) -> String {
 
 /// Returns the number of permanent failures: dead letters, and purged ones.
 fn failed(jobs: &Value) -> u64 {
-    number(part(jobs, "dead")) + number(part(jobs, "failed"))
+    number(jobs, "dead") + number(jobs, "failed")
 }
 
 /// Formats the progress of an action as one line.
@@ -116,10 +115,10 @@ pub(super) fn line(action: &Value) -> String {
     format!(
         "{}: {} {}, {} of {} done, {} left",
         action_name(action),
-        plain(part(action, "stage")),
-        percent(part(action, "over_ppm")),
-        plain(part(jobs, "done")),
-        plain(part(jobs, "total")),
+        field(action, "stage"),
+        percent(action, "over_ppm"),
+        field(jobs, "done"),
+        field(jobs, "total"),
         remaining(action)
     )
 }
@@ -154,25 +153,25 @@ pub(super) fn dead(page: &Value) -> String {
     }
     let mut table = TextTable::new(["place", "job", "tenant", "action", "attempts", "call", "why"]);
     for letter in letters {
-        let last = part(letter, "history").as_array().and_then(|list| list.last());
+        let last = list(letter, "history").last();
         table.row([
-            plain(part(letter, "place")),
-            plain(part(letter, "id")),
-            plain(part(letter, "tenant")),
-            plain(part(letter, "action")),
-            plain(part(letter, "attempts")),
+            field(letter, "place"),
+            field(letter, "id"),
+            field(letter, "tenant"),
+            field(letter, "action"),
+            field(letter, "attempts"),
             format!(
                 "{} {}{}",
-                plain(part(letter, "method")),
-                plain(part(letter, "api")),
-                plain(part(letter, "path"))
+                field(letter, "method"),
+                field(letter, "api"),
+                field(letter, "path")
             ),
-            last.map_or_else(dash, |error| plain(part(error, "words"))),
+            last.map_or_else(dash, |error| field(error, "words")),
         ]);
     }
     let mut text = table.text();
     if let Some(all) = part(page, "all").as_u64() {
-        let next = plain(part(page, "next"));
+        let next = field(page, "next");
         // Writing to a string cannot fail.
         let _infallible = writeln!(
             text,
@@ -182,8 +181,8 @@ pub(super) fn dead(page: &Value) -> String {
     text
 }
 
-fn paused(name: &Value, owner: &Value) -> String {
-    let name = plain(name);
+fn paused(owner: &Value, key: &str) -> String {
+    let name = field(owner, key);
     if part(owner, "paused") == true {
         format!("{name} (paused)")
     } else {
@@ -193,8 +192,8 @@ fn paused(name: &Value, owner: &Value) -> String {
 
 /// Formats the name of an action, and the pause that holds it.
 fn action_name(action: &Value) -> String {
-    let name = paused(part(action, "id"), action);
-    match usize::try_from(number(part(action, "held"))) {
+    let name = paused(action, "id");
+    match usize::try_from(number(action, "held")) {
         Ok(0) | Err(_) => name,
         Ok(many) => format!("{name} ({} paused)", count(many, "tenant", "tenants")),
     }
@@ -205,36 +204,8 @@ fn remaining(action: &Value) -> String {
     left.map_or_else(dash, |millis| format_span(Duration::from_millis(millis)))
 }
 
-/// Returns a list of a document, or an empty one.
-pub(super) fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    let list = value.get(key).and_then(Value::as_array);
-    list.map_or(&[], Vec::as_slice)
-}
-
-/// Returns a field of a document, or null.
-pub(super) fn part<'v>(value: &'v Value, key: &str) -> &'v Value {
-    value.get(key).unwrap_or(&Value::Null)
-}
-
-fn number(value: &Value) -> u64 {
-    value.as_u64().unwrap_or(0)
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => dash(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn percent(ppm: &Value) -> String {
-    let tenths = ppm.as_u64().map(|ppm| ppm / 1_000);
-    tenths.map_or_else(dash, |tenths| format!("{}.{} %", tenths / 10, tenths % 10))
-}
-
-fn dash() -> String {
-    "-".to_owned()
+fn number(value: &Value, key: &str) -> u64 {
+    part(value, key).as_u64().unwrap_or(0)
 }
 
 /// More rows than this are hard to read.

@@ -7,9 +7,9 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::tables::part;
-use super::{AdminTarget, tables};
-use crate::admin_client::path;
+use super::tables::{self, has_work};
+use crate::admin_client::{AdminTarget, path};
+use crate::commands::json_fields::{list, part};
 use crate::exit::Exit;
 use crate::terminal::{Terminal, answer, answer_json, say};
 
@@ -38,12 +38,12 @@ pub(crate) struct ResultsCommand {
 
 impl WatchCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
-        let path = path([&"v1", &"bulk", &"actions", &self.action]);
+        let path = path(["v1", "bulk", "actions", &self.action]);
         let interval = PollInterval::new()?;
         let (mut polls, mut before) = (0_u64, Value::Null);
         loop {
             let report = self.target.get(&path)?;
-            if is_over(&report) && !has_open(&report) {
+            if is_over(&report) && !has_work(&report) {
                 terminal.progress("");
                 self.target.print(&report, tables::action)?;
                 return Ok(exit(&report));
@@ -51,7 +51,7 @@ impl WatchCommand {
             let line = tables::line(&report);
             terminal.progress(&line);
             // Without a terminal, a line at intervals, and only after a change.
-            if !terminal.is_watched() && polls.is_multiple_of(POLLS_PER_LINE) && before != *part(&report, "jobs") {
+            if !terminal.is_watched && polls.is_multiple_of(POLLS_PER_LINE) && before != *part(&report, "jobs") {
                 say!("{line}");
                 before = part(&report, "jobs").clone();
             }
@@ -64,11 +64,11 @@ impl WatchCommand {
 impl ResultsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         self.wait_until_complete()?;
-        let path = path([&"v1", &"bulk", &"actions", &self.action, &"results"]);
+        let path = path(["v1", "bulk", "actions", &self.action, "results"]);
         let (mut after, mut all) = (self.after, Vec::new());
         loop {
             let page = self.target.get(&format!("{path}?after={after}&most=1000"))?;
-            let mut results = tables::list(&page, "results").to_vec();
+            let mut results = list(&page, "results").to_vec();
             if self.target.json {
                 all.append(&mut results);
             }
@@ -87,11 +87,11 @@ impl ResultsCommand {
 
     /// Waits for jobs in flight of an action that ended early; they still lack results.
     fn wait_until_complete(&self) -> anyhow::Result<()> {
-        let path = path([&"v1", &"bulk", &"actions", &self.action]);
+        let path = path(["v1", "bulk", "actions", &self.action]);
         let interval = PollInterval::new()?;
         loop {
             let report = self.target.get(&path)?;
-            if !is_over(&report) || !has_open(&report) {
+            if !is_over(&report) || !has_work(&report) {
                 return Ok(());
             }
             interval.wait();
@@ -111,13 +111,6 @@ impl PollInterval {
     fn wait(&self) {
         self.0.block_on(async { tokio::time::sleep(POLL_PERIOD).await });
     }
-}
-
-/// Returns true if jobs of the action wait or are in flight.
-fn has_open(action: &Value) -> bool {
-    let jobs = part(action, "jobs");
-    let has = |key| part(jobs, key).as_u64().is_some_and(|count| count > 0);
-    has("queued") || has("in_flight")
 }
 
 pub(super) fn is_over(action: &Value) -> bool {
@@ -148,8 +141,8 @@ mod tests {
     #[test]
     fn an_action_is_watched_until_no_job_is_in_flight() {
         let early = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 1 } });
-        assert!(is_over(&early) && has_open(&early));
+        assert!(is_over(&early) && has_work(&early));
         let late = json!({ "stage": "FAILED", "jobs": { "queued": 0, "in_flight": 0 } });
-        assert!(is_over(&late) && !has_open(&late));
+        assert!(is_over(&late) && !has_work(&late));
     }
 }

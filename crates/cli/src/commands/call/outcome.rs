@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::OutputArgs;
 use super::explain::CallExplanation;
 use crate::exit::Exit;
-use crate::terminal::{answer, answer_bytes, answer_json, say, show};
+use crate::terminal::{answer, answer_bytes, answer_json, millis, say, show};
 
 /// Response or error of a call, and its timing.
 pub(super) struct CallResult {
@@ -219,10 +219,6 @@ fn body_json(body: &Bytes) -> Value {
         Ok(text) => Value::from(text),
         Err(_) => json!({ "bytes": body.len() }),
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Observer that keeps the last time to the first byte.

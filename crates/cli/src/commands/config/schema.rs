@@ -133,91 +133,58 @@ impl ValueForm {
 
 /// Returns the type of a key. A key that is not listed is a text: most are times.
 fn form(prefix: &str, name: &str) -> ValueForm {
-    let section = prefix.strip_prefix(EXAMPLE).unwrap_or(prefix);
-    let listed = |(table, key, _): &&(&str, &str, ValueForm)| *table == section && *key == name;
-    let known = FORMS.iter().find(listed);
-    known.map_or(ValueForm::Text, |(_, _, form)| *form)
+    let key = format!("{}{name}", prefix.strip_prefix(EXAMPLE).unwrap_or(prefix));
+    let lists = |(_, keys): &&(ValueForm, &str)| keys.split(' ').any(|listed| listed == key);
+    let known = FORMS.iter().find(lists);
+    known.map_or(ValueForm::Text, |(form, _)| *form)
 }
 
-/// Section, name and type of each key; the keys of an API are under "".
-const FORMS: &[(&str, &str, ValueForm)] = &[
-    ("server.", "workers", ValueForm::Integer),
-    ("server.", "max_connections", ValueForm::Integer),
-    ("server.", "max_connections_per_client", ValueForm::Integer),
-    ("server.", "max_headers", ValueForm::Integer),
-    ("log.", "format", ValueForm::Word(&["logfmt", "json"])),
+/// Types with their keys, separated by spaces; the keys of an API have no section.
+const FORMS: &[(ValueForm, &str)] = &[
     (
-        "log.",
-        "level",
+        ValueForm::Integer,
+        "server.workers server.max_connections server.max_connections_per_client server.max_headers \
+         log.max_files bulk.recoveries bulk.ready_queue_max bulk.queue_max bulk.global_rate \
+         bulk.redis.wait_replicas bulk.workers.min bulk.workers.max bulk.workers.depth bulk.tenant.weight \
+         bulk.tenants.acme.weight bucket_capacity max_log_entries queue concurrency retry_count redirects \
+         groups.orders.cost retry.budget.per_second health.window_length health.min_samples \
+         health.n_throttle health.s_recover health.n_cacheonly health.probe_success \
+         health.neutral_per_success health.probe_concurrency",
+    ),
+    (ValueForm::Word(&["logfmt", "json"]), "log.format"),
+    (
         ValueForm::Word(&["off", "error", "warn", "info", "debug", "trace"]),
+        "log.level",
     ),
-    ("log.", "max_files", ValueForm::Integer),
-    ("metrics.", "ndjson", ValueForm::WordOrTable(&["off", "stdout"])),
-    ("bulk.", "scheduler", ValueForm::Word(&["permit", "backoff", "fixed"])),
-    ("bulk.", "store", ValueForm::Word(&["embedded", "redis"])),
-    ("bulk.", "recoveries", ValueForm::Integer),
-    ("bulk.", "ready_queue_max", ValueForm::Integer),
-    ("bulk.", "queue_max", ValueForm::Integer),
-    ("bulk.", "global_rate", ValueForm::Integer),
-    ("bulk.redis.", "wait_replicas", ValueForm::Integer),
-    ("bulk.workers.", "min", ValueForm::Integer),
-    ("bulk.workers.", "max", ValueForm::Integer),
-    ("bulk.workers.", "depth", ValueForm::Integer),
-    ("bulk.congestion.", "enabled", ValueForm::Boolean),
-    ("bulk.tenant.", "weight", ValueForm::Integer),
-    ("bulk.tenant.", "priority", ValueForm::Word(&["low", "normal", "high"])),
-    ("bulk.tenant.", "in_flight", ValueForm::Mixed),
-    ("bulk.tenants.acme.", "weight", ValueForm::Integer),
+    (ValueForm::WordOrTable(&["off", "stdout"]), "metrics.ndjson"),
+    (ValueForm::Word(&["permit", "backoff", "fixed"]), "bulk.scheduler"),
+    (ValueForm::Word(&["embedded", "redis"]), "bulk.store"),
+    (ValueForm::Boolean, "bulk.congestion.enabled"),
     (
-        "bulk.tenants.acme.",
-        "priority",
         ValueForm::Word(&["low", "normal", "high"]),
+        "bulk.tenant.priority bulk.tenants.acme.priority",
     ),
-    ("bulk.tenants.acme.", "in_flight", ValueForm::Mixed),
-    ("", "key", ValueForm::WordOrTable(&["bearer"])),
-    ("", "limits", ValueForm::Entries),
-    ("", "rate_limit_per_sec", ValueForm::Number),
-    ("", "rate_base", ValueForm::Number),
-    ("", "bucket_capacity", ValueForm::Integer),
-    ("", "max_log_entries", ValueForm::Integer),
-    ("", "rate_limit_mode", ValueForm::Word(&["wait", "reject"])),
-    ("", "queue", ValueForm::Integer),
-    ("", "concurrency", ValueForm::Integer),
-    ("", "adaptive", ValueForm::Word(&["off", "guard", "learn"])),
-    ("", "dialects", ValueForm::Texts),
-    ("", "retry_count", ValueForm::Integer),
-    ("", "cache", ValueForm::WordOrTable(&["off", "standard"])),
-    ("", "methods", ValueForm::Texts),
-    ("", "trust", ValueForm::WordOrTable(&["system", "anybody"])),
-    ("", "addresses", ValueForm::Word(&["public", "any"])),
-    ("", "redirects", ValueForm::Integer),
-    ("", "usage_alert", ValueForm::Number),
-    ("", "memory_threshold_mb", ValueForm::Number),
-    ("", "routes", ValueForm::Entries),
-    ("groups.orders.", "limits", ValueForm::Entries),
-    ("groups.orders.", "aliases", ValueForm::Texts),
-    ("groups.orders.", "cost", ValueForm::Integer),
-    ("retry.budget.", "share", ValueForm::Number),
-    ("retry.budget.", "per_second", ValueForm::Integer),
-    ("health.", "profile", ValueForm::Word(&["adaptive", "breaker"])),
-    ("health.", "scope", ValueForm::Word(&["api", "group"])),
-    ("health.", "when_asleep", ValueForm::Word(&["refuse", "wait"])),
-    ("health.", "window_length", ValueForm::Integer),
-    ("health.", "min_samples", ValueForm::Integer),
-    ("health.", "p_throttle", ValueForm::Number),
-    ("health.", "n_throttle", ValueForm::Integer),
-    ("health.", "streak", ValueForm::Word(&["throttled", "failures"])),
-    ("health.", "escalation", ValueForm::Word(&["throttle", "sleep"])),
-    ("health.", "throttle_share", ValueForm::Number),
-    ("health.", "s_recover", ValueForm::Integer),
-    ("health.", "p_recover", ValueForm::Number),
-    ("health.", "n_cacheonly", ValueForm::Integer),
-    ("health.", "p_sleep", ValueForm::Number),
-    ("health.", "sleep_jitter", ValueForm::Number),
-    ("health.", "cooldown_factor", ValueForm::Number),
-    ("health.", "probe_success", ValueForm::Integer),
-    ("health.", "neutral_per_success", ValueForm::Integer),
-    ("health.", "probe_concurrency", ValueForm::Integer),
-    ("health.", "ramp_factor", ValueForm::Number),
-    ("health.", "cache_only_after", ValueForm::Mixed),
+    (
+        ValueForm::Mixed,
+        "bulk.tenant.in_flight bulk.tenants.acme.in_flight health.cache_only_after",
+    ),
+    (ValueForm::WordOrTable(&["bearer"]), "key"),
+    (ValueForm::Entries, "limits routes groups.orders.limits"),
+    (
+        ValueForm::Number,
+        "rate_limit_per_sec rate_base usage_alert memory_threshold_mb retry.budget.share \
+         health.p_throttle health.throttle_share health.p_recover health.p_sleep health.sleep_jitter \
+         health.cooldown_factor health.ramp_factor",
+    ),
+    (ValueForm::Word(&["wait", "reject"]), "rate_limit_mode"),
+    (ValueForm::Word(&["off", "guard", "learn"]), "adaptive"),
+    (ValueForm::Texts, "dialects methods groups.orders.aliases"),
+    (ValueForm::WordOrTable(&["off", "standard"]), "cache"),
+    (ValueForm::WordOrTable(&["system", "anybody"]), "trust"),
+    (ValueForm::Word(&["public", "any"]), "addresses"),
+    (ValueForm::Word(&["adaptive", "breaker"]), "health.profile"),
+    (ValueForm::Word(&["api", "group"]), "health.scope"),
+    (ValueForm::Word(&["refuse", "wait"]), "health.when_asleep"),
+    (ValueForm::Word(&["throttled", "failures"]), "health.streak"),
+    (ValueForm::Word(&["throttle", "sleep"]), "health.escalation"),
 ];

@@ -6,8 +6,9 @@ use outflow::config::{ValueOrigin, quoted};
 use serde_json::{Value, json};
 
 use super::super::config_args::ConfigArgs;
-use super::super::control::AdminApi;
 use super::default_file;
+use crate::admin_client::AdminApi;
+use crate::commands::json_fields::list;
 use crate::exit::Exit;
 use crate::terminal::{TextTable, answer, answer_json};
 
@@ -53,8 +54,7 @@ impl ShowCommand {
     /// Formats one line for each value.
     fn to_text(&self, document: &Value) -> String {
         let mut table = TextTable::default();
-        let values = document.get("values").and_then(Value::as_array);
-        for one in values.into_iter().flatten() {
+        for one in list(document, "values") {
             let field = |name: &str| one.get(name).and_then(Value::as_str);
             if let (Some(key), Some(value)) = (field("key"), field("value")) {
                 let from = field("from").filter(|_| self.sources);

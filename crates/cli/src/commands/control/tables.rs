@@ -1,11 +1,10 @@
 //! Text tables of the admin API's responses.
-//!
-//! A missing field is shown as a dash: the other program may be newer or older.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::commands::json_fields::{dash, field, list, part, percent};
 use crate::terminal::TextTable;
 
 /// Formats all APIs with their health states.
@@ -14,20 +13,21 @@ pub(super) fn status(snapshot: &Value) -> String {
     for api in list(snapshot, "apis") {
         for health in list(api, "health") {
             table.row([
-                text(api, "name"),
-                text(health, "group"),
+                field(api, "name"),
+                field(health, "group"),
                 state(health),
-                health.get("until_ms").map_or_else(dash, span),
-                text(health, "in_flight"),
-                text(api, "waiting"),
-                health.get("error_ppm").map_or_else(dash, percent),
+                span(health, "until_ms"),
+                field(health, "in_flight"),
+                field(api, "waiting"),
+                percent(health, "error_ppm"),
             ]);
         }
     }
     let mut output = table.text();
-    if let (Some(version), Some(up)) = (snapshot.get("version"), snapshot.get("uptime_ms")) {
+    if snapshot.get("version").is_some() && snapshot.get("uptime_ms").is_some() {
+        let (version, up) = (field(snapshot, "version"), span(snapshot, "uptime_ms"));
         // Writing to a string cannot fail.
-        let _infallible = writeln!(output, "\noutflow {}, up for {}", plain(version), span(up));
+        let _infallible = writeln!(output, "\noutflow {version}, up for {up}");
     }
     output
 }
@@ -38,7 +38,7 @@ pub(super) fn limits(snapshot: &Value) -> String {
     for api in list(snapshot, "apis") {
         add_limits(&mut table, api, api, "all");
         for group in list(api, "groups") {
-            add_limits(&mut table, api, group, &text(group, "name"));
+            add_limits(&mut table, api, group, &field(group, "name"));
         }
     }
     table.text()
@@ -47,13 +47,13 @@ pub(super) fn limits(snapshot: &Value) -> String {
 fn add_limits(table: &mut TextTable, api: &Value, owner: &Value, group: &str) {
     for limit in list(owner, "limits") {
         table.row([
-            text(api, "name"),
+            field(api, "name"),
             group.to_owned(),
-            text(limit, "configured"),
-            text(limit, "effective"),
-            text(limit, "kind"),
-            format!("{} of {}", text(limit, "used"), text(limit, "capacity")),
-            limit.get("predicted_delay_ms").map_or_else(dash, span),
+            field(limit, "configured"),
+            field(limit, "effective"),
+            field(limit, "kind"),
+            format!("{} of {}", field(limit, "used"), field(limit, "capacity")),
+            span(limit, "predicted_delay_ms"),
         ]);
     }
 }
@@ -62,12 +62,12 @@ fn add_limits(table: &mut TextTable, api: &Value, owner: &Value, group: &str) {
 pub(super) fn wait_estimate(estimate: &Value) -> String {
     let mut output = String::new();
     for (name, value) in [
-        ("group", text(estimate, "group")),
-        ("cost", text(estimate, "cost")),
-        ("state", text(estimate, "state")),
-        ("decision", text(estimate, "decision")),
-        ("wait", estimate.get("delay_ms").map_or_else(dash, span)),
-        ("because", text(estimate, "text")),
+        ("group", field(estimate, "group")),
+        ("cost", field(estimate, "cost")),
+        ("state", field(estimate, "state")),
+        ("decision", field(estimate, "decision")),
+        ("wait", span(estimate, "delay_ms")),
+        ("because", field(estimate, "text")),
     ] {
         // Writing to a string cannot fail.
         let _infallible = writeln!(output, "{name:9} {value}");
@@ -79,39 +79,22 @@ pub(super) fn wait_estimate(estimate: &Value) -> String {
 pub(super) fn health(healths: &Value) -> String {
     let mut table = TextTable::new(["api", "group", "state"]);
     for health in list(healths, "health") {
-        table.row([text(healths, "api"), text(health, "group"), state(health)]);
+        table.row([field(healths, "api"), field(health, "group"), state(health)]);
     }
     table.text()
 }
 
 fn state(health: &Value) -> String {
-    let state = text(health, "state");
-    match health.get("held") {
-        None | Some(Value::Null) => state,
-        Some(_) => format!("{state} (held)"),
-    }
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
-    let list = value.get(key).and_then(Value::as_array);
-    list.map_or(&[], Vec::as_slice)
-}
-
-fn text(value: &Value, key: &str) -> String {
-    value.get(key).map_or_else(dash, plain)
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => dash(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+    let state = field(health, "state");
+    match part(health, "held") {
+        Value::Null => state,
+        _ => format!("{state} (held)"),
     }
 }
 
 /// Formats milliseconds in readable units.
-fn span(millis: &Value) -> String {
-    match millis.as_u64() {
+fn span(value: &Value, key: &str) -> String {
+    match part(value, key).as_u64() {
         None => dash(),
         Some(millis @ 0..1_000) => format!("{millis} ms"),
         Some(millis @ 1_000..60_000) => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
@@ -120,16 +103,6 @@ fn span(millis: &Value) -> String {
             format!("{} h {} min", minutes / 60, minutes % 60)
         }
     }
-}
-
-/// Formats parts per million as a percentage.
-fn percent(ppm: &Value) -> String {
-    let tenths = ppm.as_u64().map(|ppm| ppm / 1_000);
-    tenths.map_or_else(dash, |tenths| format!("{}.{} %", tenths / 10, tenths % 10))
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }
 
 /// Formats the changes of a reload, and the keys that need a restart.
@@ -141,8 +114,7 @@ pub(super) fn reload(document: &Value) -> String {
         ("changed", "changed"),
         ("restart", "in effect after a restart"),
     ] {
-        let names = document.get(key).and_then(Value::as_array);
-        let names: Vec<_> = names.into_iter().flatten().filter_map(Value::as_str).collect();
+        let names: Vec<_> = list(document, key).iter().filter_map(Value::as_str).collect();
         if !names.is_empty() {
             text.push_str(&["  ", label, ": ", &names.join(", "), "\n"].concat());
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::mock_apis::MockApis;
+use super::mock_apis::{MockApis, NamedApi};
 use crate::program::Program;
 use crate::terminal::{Terminal, answer_json, say};
 
@@ -31,7 +31,7 @@ pub(super) fn print(program: &Program, terminal: Terminal) {
 /// Prints the addresses as JSON.
 pub(super) fn print_json(program: &Program, apis: &MockApis) -> anyhow::Result<()> {
     let (calls, admin) = (program.sidecar().to_string(), program.admin().to_string());
-    let list = apis.all().map(|(name, server)| {
+    let list = apis.all.each_ref().map(|NamedApi { name, server, .. }| {
         json!({
             "name": name,
             "calls": format!("{calls}/{name}"),

@@ -11,31 +11,34 @@ use outflow_mock::{Dialect, Latency, MockApi, MockResponse, Quota, Script, Scrip
 
 /// Three mock APIs: a strict one, a strict one with random failures, and a chat API.
 pub(super) struct MockApis {
-    demo: Server,
-    flaky: Server,
-    chat: Server,
+    pub(super) all: [NamedApi; 3],
+}
+
+/// One mock API.
+pub(super) struct NamedApi {
+    pub(super) name: &'static str,
+    rate: &'static str,
+    pub(super) server: Server,
 }
 
 impl MockApis {
     /// Starts all APIs on free ports.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let page = |rate| MockResponse::ok(format!("{{\"ok\":true,\"allowed\":\"{rate}\"}}\n"));
-        let demo = provider(DEMO_RATE, page(DEMO_RATE), Script::new())?;
         let failing = ScriptMatch::always().by_chance(Share::percent(FAILING), SEED);
         let failure = MockResponse::status(503).header("retry-after", "1");
         let script = Script::new().rule(failing, failure);
-        let flaky = provider(FLAKY_RATE, page(FLAKY_RATE), script)?;
-        let chat = provider(CHAT_RATE, MockResponse::chat(), Script::new())?;
-        Ok(Self {
-            demo: demo.listen().await.context("no port is free")?,
-            flaky: flaky.listen().await.context("no port is free")?,
-            chat: chat.listen().await.context("no port is free")?,
-        })
+        let all = [
+            NamedApi::start("demo", DEMO_RATE, page(DEMO_RATE), Script::new()).await?,
+            NamedApi::start("flaky", FLAKY_RATE, page(FLAKY_RATE), script).await?,
+            NamedApi::start("chat", CHAT_RATE, MockResponse::chat(), Script::new()).await?,
+        ];
+        Ok(Self { all })
     }
 
     /// Returns a configuration as a user would write it for these APIs.
     pub(super) fn config(&self, port: u16, admin_port: u16) -> Source {
-        let [demo, flaky, chat] = self.all().map(|(_, server)| server.url());
+        let [demo, flaky, chat] = self.all.each_ref().map(|api| api.server.url());
         // Safe accounting: on a busy machine, one throttled call would spoil the demonstration.
         let text = format!(
             "[server]\nlisten = \"127.0.0.1:{port}\"\ngrace = \"500ms\"\n\n\
@@ -57,7 +60,7 @@ impl MockApis {
     /// Formats the state of all APIs as one line.
     pub(super) fn status_line(&self, client: &Outflow) -> String {
         let mut line = String::new();
-        for (name, server) in self.all() {
+        for NamedApi { name, server, .. } in &self.all {
             let totals = server.api().totals();
             let upstream = client.upstream(name);
             let state = upstream.as_ref().map_or("gone", |upstream| {
@@ -78,14 +81,9 @@ impl MockApis {
     /// Formats the calls that each API counted.
     pub(super) fn summary(&self) -> String {
         let mut text = String::new();
-        for (name, server) in self.all() {
+        for NamedApi { name, rate, server } in &self.all {
             let totals = server.api().totals();
             let peak = server.api().audit().most_in_any_window(SECOND);
-            let rate = match name {
-                "flaky" => FLAKY_RATE,
-                "chat" => CHAT_RATE,
-                _ => DEMO_RATE,
-            };
             // Writing to a string cannot fail.
             let _infallible = writeln!(
                 text,
@@ -95,25 +93,24 @@ impl MockApis {
         }
         text
     }
-
-    /// Returns all APIs with their names.
-    pub(super) fn all(&self) -> [(&'static str, &Server); 3] {
-        [("demo", &self.demo), ("flaky", &self.flaky), ("chat", &self.chat)]
-    }
 }
 
-fn provider(rate: &str, page: MockResponse, script: Script) -> anyhow::Result<MockApi> {
-    let rate: Rate = rate.parse().context("the rate is a constant")?;
-    let way = Latency::Fixed(Duration::from_millis(ONE_WAY));
-    let api = MockApi::builder()
-        .limit(Quota::sliding(rate))
-        .dialect(Dialect::Ietf)
-        .delay(way, way)
-        .answer("/**", page)
-        .script(script)
-        .remembering(REMEMBERED)
-        .build();
-    api.context("the routes are constants")
+impl NamedApi {
+    async fn start(name: &'static str, rate: &'static str, page: MockResponse, script: Script) -> anyhow::Result<Self> {
+        let limit: Rate = rate.parse().context("the rate is a constant")?;
+        let way = Latency::Fixed(Duration::from_millis(ONE_WAY));
+        let api = MockApi::builder()
+            .limit(Quota::sliding(limit))
+            .dialect(Dialect::Ietf)
+            .delay(way, way)
+            .answer("/**", page)
+            .script(script)
+            .remembering(REMEMBERED)
+            .build();
+        let server = api.context("the routes are constants")?.listen().await;
+        let server = server.context("no port is free")?;
+        Ok(Self { name, rate, server })
+    }
 }
 
 /// Thirty manual calls exceed it.

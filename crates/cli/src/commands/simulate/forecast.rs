@@ -10,13 +10,14 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use outflow::config::{Environment, Source, quoted, read_duration};
-use outflow::{Api, Config, Preset};
+use outflow::{Api, Config};
 use outflow_core::Rate;
 use outflow_simulate::{Network, RateLoad, SimulateError, forecast_log, forecast_rate};
 
 use super::forecast_report::ForecastReport;
 use crate::command_line::UsageError;
 use crate::commands::config_args::existing_sources;
+use crate::commands::init::find_preset;
 use crate::terminal::say;
 
 /// Load and provider of a forecast.
@@ -116,11 +117,7 @@ fn warn_unread(text: &str, read: usize) {
 
 /// Returns a configuration of one provider. Its address does not matter here.
 fn preset_config(name: &str) -> anyhow::Result<Config> {
-    if Preset::named(name).is_none() {
-        let names = Preset::ALL.map(Preset::name).join(", ");
-        return Err(UsageError(format!("unknown preset `{name}`: use one of {names}")).into());
-    }
-    let name = quoted(name);
+    let name = quoted(find_preset(name)?.name());
     let text = format!("[apis.{name}]\npreset = {name}\nbase_url = \"https://modelled.example\"\n");
     Ok(Config::read(&[Source::new("--preset", text)], &Environment::empty())?)
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outflow_simulate::{GroupHistory, LoadHistory};
 use serde_json::{Value, json};
 
-use crate::terminal::TextTable;
+use crate::terminal::{TextTable, millis};
 
 /// Result of a forecast.
 #[derive(Debug)]
@@ -113,10 +113,6 @@ fn format_wait(span: Duration) -> String {
         secs @ 600..172_800 => format!("{} h {} min", secs / 3_600, secs / 60 % 60),
         secs => format!("{} d", secs / 86_400),
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 const LEGEND: &str = "\

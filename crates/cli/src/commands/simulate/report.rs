@@ -7,6 +7,8 @@ use std::fmt::Write;
 use outflow_simulate::{FluidModel, Network, RunFigures, Scenario};
 use serde_json::{Value, json};
 
+use crate::terminal::millis;
+
 /// Results of all simulated scenarios.
 #[derive(Debug)]
 pub(super) struct SimReport {
@@ -33,9 +35,7 @@ impl SimReport {
     pub(super) fn to_tables(&self) -> String {
         let mut text = format!(
             "Strict API that counts by arrival; {:?} each way and up to {:?} more; seed {}.\n{LEGEND}\n",
-            self.network.latency(),
-            self.network.jitter(),
-            self.seed
+            self.network.latency, self.network.jitter, self.seed
         );
         for (scenario, ideal, outcomes) in &self.scenarios {
             let (name, summary) = (scenario.name, scenario.summary);
@@ -56,20 +56,19 @@ impl SimReport {
         text
     }
 
-    /// Formats one JSON document.
-    pub(super) fn to_json(&self) -> String {
+    /// Returns one JSON document.
+    pub(super) fn to_json(&self) -> Value {
         let scenarios: Vec<_> = self
             .scenarios
             .iter()
             .map(|(scenario, ideal, outcomes)| scenario_json(scenario, ideal, outcomes))
             .collect();
-        let document = json!({
+        json!({
             "seed": self.seed,
-            "latency_ms": millis(self.network.latency()),
-            "jitter_ms": millis(self.network.jitter()),
+            "latency_ms": millis(self.network.latency),
+            "jitter_ms": millis(self.network.jitter),
             "scenarios": scenarios,
-        });
-        format!("{document:#}\n")
+        })
     }
 }
 
@@ -144,10 +143,6 @@ fn run_json(ideal: &FluidModel, outcome: &RunFigures) -> Value {
             .map(|(done, ideal)| json!({ "done_s": done, "ideal_s": ideal }))
             .collect::<Vec<_>>(),
     })
-}
-
-fn millis(span: std::time::Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Meaning of the columns.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow::config::Diagnostics;
 use outflow::core::Priority;
-use outflow_bulk::config::{BulkConfig, BulkScheduler, BulkStore};
+use outflow_bulk::SchedulerKind;
+use outflow_bulk::config::{BulkConfig, BulkStore};
 use outflow_cli::ProgramConfig;
 use secrecy::ExposeSecret;
 
@@ -28,9 +29,9 @@ fn message(section: &str) -> String {
 #[test]
 fn bulk_defaults_to_the_embedded_store_and_the_permit_scheduler() {
     let bulk = bulk("");
-    assert_eq!(bulk.scheduler, BulkScheduler::Permit);
+    assert_eq!(bulk.engine.scheduler, SchedulerKind::Permit);
     assert!(matches!(bulk.store, BulkStore::Embedded));
-    assert_eq!((bulk.workers.min, bulk.workers.max), (10, 200));
+    assert_eq!((bulk.engine.workers.min, bulk.engine.workers.max), (10, 200));
     assert_eq!(format!("{bulk:?}"), format!("{:?}", BulkConfig::default()));
 }
 
@@ -43,9 +44,9 @@ fn a_variable_replaces_the_files_value_and_is_its_origin() {
         ("OUTFLOW_BULK__TENANTS__ACME__RATE", "7/s"),
     ];
     let config = read(text, &variables).expect("no error");
-    assert_eq!(config.bulk.lease, Duration::from_secs(30));
-    assert_eq!(config.bulk.congestion.max(), Duration::from_mins(5));
-    let acme = config.bulk.tenants["acme"];
+    assert_eq!(config.bulk.engine.lease, Duration::from_secs(30));
+    assert_eq!(config.bulk.engine.congestion.max(), Duration::from_mins(5));
+    let acme = config.bulk.engine.tenants["acme"];
     assert_eq!(acme.rate.map(outflow::core::Rate::quantity), Some(7));
     let origin = |key: &str| config.client.origins.get(key).map(|origin| origin.to_string());
     let lease = origin("bulk.lease");
@@ -62,10 +63,10 @@ fn a_tenant_inherits_the_rule_of_all_tenants() {
          [bulk.tenants.\"urn:one\"]\npriority = \"high\"\nrate = \"none\"\n\
          [bulk.tenants.two]\nin_flight = 1\n",
     );
-    let (one, two) = (bulk.tenants["urn:one"], bulk.tenants["two"]);
+    let (one, two) = (bulk.engine.tenants["urn:one"], bulk.engine.tenants["two"]);
     assert_eq!((one.weight.as_u32(), one.priority), (2, Priority::High));
     assert_eq!((one.rate, one.in_flight), (None, Some(4)));
-    assert_eq!((two.rate, two.in_flight), (bulk.tenant.rate, Some(1)));
+    assert_eq!((two.rate, two.in_flight), (bulk.engine.tenant.rate, Some(1)));
 }
 
 // The URL of a Redis server usually contains its password.
@@ -115,14 +116,14 @@ fn disabled_congestion_control_selects_the_fixed_scheduler() {
     let off = |scheduler: &str| {
         let config = with(&format!("[bulk]\n{scheduler}\ncongestion.enabled = false"));
         let config = config.expect("no error");
-        (config.bulk.scheduler, config.client.warnings.len())
+        (config.bulk.engine.scheduler, config.client.warnings.len())
     };
-    assert_eq!(off(""), (BulkScheduler::Fixed, 0));
-    assert_eq!(off("scheduler = \"fixed\""), (BulkScheduler::Fixed, 0));
-    assert_eq!(off("scheduler = \"backoff\""), (BulkScheduler::Fixed, 1));
-    assert_eq!(off("scheduler = \"permit\""), (BulkScheduler::Permit, 1));
+    assert_eq!(off(""), (SchedulerKind::Fixed, 0));
+    assert_eq!(off("scheduler = \"fixed\""), (SchedulerKind::Fixed, 0));
+    assert_eq!(off("scheduler = \"backoff\""), (SchedulerKind::Fixed, 1));
+    assert_eq!(off("scheduler = \"permit\""), (SchedulerKind::Permit, 1));
     let on = bulk("[bulk]\nscheduler = \"backoff\"\ncongestion.enabled = true");
-    assert_eq!(on.scheduler, BulkScheduler::Backoff);
+    assert_eq!(on.engine.scheduler, SchedulerKind::Backoff);
 }
 
 #[test]

@@ -67,25 +67,43 @@ impl FramingError {
 
     /// Returns the identifier of the problem type.
     pub(crate) const fn name(self) -> &'static str {
+        self.texts().0
+    }
+
+    /// Returns the cause and the remedy.
+    pub(crate) const fn advice(self) -> &'static str {
+        self.texts().1
+    }
+
+    const fn texts(self) -> (&'static str, &'static str) {
         match self {
-            Self::BareLf => "bare_lf",
-            Self::Folded => "folded",
-            Self::Name => "name",
-            Self::Value => "value",
-            Self::RequestLine => "request_line",
-            Self::Target => "target",
-            Self::Version => "version",
-            Self::NoHost => "no_host",
-            Self::TwoHosts => "two_hosts",
-            Self::Length => "length",
-            Self::TwoLengths => "two_lengths",
-            Self::Coding => "coding",
-            Self::LengthAndCoding => "length_and_coding",
-            Self::CodingInOld => "coding_in_old",
-            Self::TooLarge => "too_large",
-            Self::TooMany => "too_many",
-            Self::Chunk => "chunk",
-            Self::Slow => "slow",
+            Self::BareLf => ("bare_lf", "a line ends in a line feed alone: end lines in CR LF"),
+            Self::Folded => ("folded", "a header continues on a second line: write it on one line"),
+            Self::Name => ("name", "a header name is empty, contains a blank or lacks its colon"),
+            Self::Value => ("value", "a header value or a chunk contains a control character"),
+            Self::RequestLine => ("request_line", "the first line is not `METHOD /path HTTP/1.1`"),
+            Self::Target => ("target", "the target is not visible ASCII: percent-encode it"),
+            Self::Version => ("version", "only HTTP/1.1, HTTP/1.0 and HTTP/2 are supported"),
+            Self::NoHost => ("no_host", "there is no Host header: send one"),
+            Self::TwoHosts => ("two_hosts", "there is more than one Host header: send one"),
+            Self::Length => ("length", "Content-Length is not a plain number"),
+            Self::TwoLengths => ("two_lengths", "there is more than one Content-Length: send one"),
+            Self::Coding => ("coding", "Transfer-Encoding is not `chunked`, once"),
+            Self::LengthAndCoding => (
+                "length_and_coding",
+                "there are Content-Length and Transfer-Encoding: send one of them",
+            ),
+            Self::CodingInOld => ("coding_in_old", "HTTP/1.0 has no Transfer-Encoding: use HTTP/1.1"),
+            Self::TooLarge => (
+                "too_large",
+                "the head is too large: send less, or raise `max_header_size`",
+            ),
+            Self::TooMany => (
+                "too_many",
+                "there are too many headers: send fewer, or raise `max_headers`",
+            ),
+            Self::Chunk => ("chunk", "a chunk of the body is malformed"),
+            Self::Slow => ("slow", "the head did not arrive in time: send it at once"),
         }
     }
 
@@ -102,30 +120,6 @@ impl FramingError {
             Self::TooLarge | Self::TooMany => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
             _ => StatusCode::BAD_REQUEST,
-        }
-    }
-
-    /// Returns the cause and the remedy.
-    pub(crate) const fn advice(self) -> &'static str {
-        match self {
-            Self::BareLf => "a line ends in a line feed alone: end lines in CR LF",
-            Self::Folded => "a header continues on a second line: write it on one line",
-            Self::Name => "a header name is empty, contains a blank or lacks its colon",
-            Self::Value => "a header value or a chunk contains a control character",
-            Self::RequestLine => "the first line is not `METHOD /path HTTP/1.1`",
-            Self::Target => "the target is not visible ASCII: percent-encode it",
-            Self::Version => "only HTTP/1.1, HTTP/1.0 and HTTP/2 are supported",
-            Self::NoHost => "there is no Host header: send one",
-            Self::TwoHosts => "there is more than one Host header: send one",
-            Self::Length => "Content-Length is not a plain number",
-            Self::TwoLengths => "there is more than one Content-Length: send one",
-            Self::Coding => "Transfer-Encoding is not `chunked`, once",
-            Self::LengthAndCoding => "there are Content-Length and Transfer-Encoding: send one of them",
-            Self::CodingInOld => "HTTP/1.0 has no Transfer-Encoding: use HTTP/1.1",
-            Self::TooLarge => "the head is too large: send less, or raise `max_header_size`",
-            Self::TooMany => "there are too many headers: send fewer, or raise `max_headers`",
-            Self::Chunk => "a chunk of the body is malformed",
-            Self::Slow => "the head did not arrive in time: send it at once",
         }
     }
 }

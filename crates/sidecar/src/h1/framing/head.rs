@@ -23,17 +23,6 @@ pub(super) enum BodyLength {
 }
 
 impl HeadScan {
-    pub(super) const fn new() -> Self {
-        Self {
-            lines: 0,
-            blank: false,
-            is_old: false,
-            hosts: 0,
-            length: None,
-            coded: false,
-        }
-    }
-
     /// Returns true if no line was read. One blank line is ignored then: some old clients send one after a body.
     pub(super) const fn is_empty(&self) -> bool {
         self.lines == 0 && !self.blank

@@ -6,11 +6,6 @@ use crate::error::StoreError;
 
 /// Converts an error of the database.
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
-    store_error(&error)
-}
-
-/// Converts an error of the database.
-pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::full(
             "the disk of the job store is full: make room, and ask again; of this request nothing was kept",
@@ -20,7 +15,7 @@ pub(crate) fn store_error(error: &rusqlite::Error) -> StoreError {
         }
         // A commit whose sync failed may be complete after the next start.
         Some(ErrorCode::SystemIoFailure) => StoreError::doubtful(format!("the disk of the job store failed: {error}")),
-        None if is_malformed(error) => StoreError::damaged(format!("the job store is damaged: {error}")),
+        None if is_malformed(&error) => StoreError::damaged(format!("the job store is damaged: {error}")),
         _ => StoreError::unreachable(format!("the job store cannot be used: {error}")),
     }
 }

@@ -32,12 +32,12 @@ impl SqlWriter<'_> {
             if outcomes < u64::from(PIECE) {
                 self.run("DELETE FROM action WHERE id = ?1", params![action])?;
                 removed += 1;
-                sweep.result.add_action(*action);
+                sweep.result.lock().actions.push(*action);
             }
             removed += outcomes;
         }
         removed += self.delete_stray_outcomes()?;
-        sweep.result.add(removed);
+        sweep.result.lock().removed += removed;
         Ok(())
     }
 

@@ -4,16 +4,17 @@
 //! can do. The lock is the operating system's, on a file of its own, so that it ends with the process.
 
 use std::fmt::Display;
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
+use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
 
-use super::database_error::{failed, is_damage, store_error};
+use super::database_error::{failed, is_damage};
 use super::private_files::{create_private_dir, file_length, open_private_file, rewrite_file, sync_dir};
 use super::rows::rows;
 use super::schema;
@@ -73,8 +74,8 @@ impl StoreFiles {
     /// Opens a connection that writes, to a checked and current database.
     pub(crate) fn open_writer(&self) -> Result<Connection, StoreError> {
         self.rewrite_journal()?;
-        let connection = Connection::open(&self.database).map_err(|error| self.error(&error))?;
-        self.configure(&connection).map_err(|error| self.error(&error))?;
+        let connection = self.check(Connection::open(&self.database))?;
+        self.check(self.configure(&connection))?;
         self.check_version(&connection)?;
         self.quick_check(&connection)?;
         self.upgrade(&connection)?;
@@ -85,7 +86,7 @@ impl StoreFiles {
     /// Opens a connection that only reads, next to the one that writes.
     pub(crate) fn open_reader(&self) -> Result<Connection, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&self.database, flags).map_err(|error| self.error(&error))?;
+        let connection = self.check(Connection::open_with_flags(&self.database, flags))?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         self.check_journal_mode(&connection)?;
@@ -95,8 +96,7 @@ impl StoreFiles {
     /// Accepts a loaded database: from now on `SQLite` may move its journal.
     pub(crate) fn accept(&self, connection: &Connection) -> Result<(), StoreError> {
         let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
-        let accepted = connection.set_db_config(config, false);
-        accepted.map_err(|error| self.error(&error))?;
+        self.check(connection.set_db_config(config, false))?;
         // `SQLite` syncs the names of its files, too, and does not report a failure.
         let dir = self.dir();
         sync_dir(dir).map_err(|error| unusable(dir, &error))
@@ -108,7 +108,7 @@ impl StoreFiles {
             return Ok(());
         };
         let found = rows(connection, "SELECT mint FROM total", |row| row.get(0));
-        let found: Vec<String> = found.map_err(|error| self.error(&error))?;
+        let found: Vec<String> = self.check(found)?;
         match found.first() {
             Some(found) if found == id => Ok(()),
             Some(_) => Err(self.unusable_database(format!(
@@ -158,14 +158,14 @@ impl StoreFiles {
     }
 
     fn database_length(&self) -> u64 {
-        fs::metadata(&self.database).map_or(0, |file| file.len())
+        file_length(&self.database).unwrap_or(0)
     }
 
     /// Checks that the database has a write-ahead log. Without one, `SQLite` silently uses a journal under
     /// which a power cut may undo a commit; only the next connection sees that.
     fn check_journal_mode(&self, connection: &Connection) -> Result<(), StoreError> {
-        let mode: rusqlite::Result<String> = connection.pragma_query_value(None, "journal_mode", |row| row.get(0));
-        match mode.map_err(|error| self.error(&error))?.as_str() {
+        let mode: String = self.read_pragma(connection, "journal_mode")?;
+        match mode.as_str() {
             "wal" => Ok(()),
             other => Err(StoreError::unreachable(format!(
                 "{} can only be kept with a journal of the kind {other}, which is not safe: choose a \
@@ -175,15 +175,13 @@ impl StoreFiles {
         }
     }
 
-    fn read_pragma(&self, connection: &Connection, pragma: &str) -> Result<i64, StoreError> {
-        connection
-            .pragma_query_value(None, pragma, |row| row.get(0))
-            .map_err(|error| self.error(&error))
+    fn read_pragma<T: FromSql>(&self, connection: &Connection, pragma: &str) -> Result<T, StoreError> {
+        self.check(connection.pragma_query_value(None, pragma, |row| row.get(0)))
     }
 
     /// Creates the tables of a new database, and refuses one that is not a job store of a known version.
     fn check_version(&self, connection: &Connection) -> Result<(), StoreError> {
-        let read = |pragma: &str| self.read_pragma(connection, pragma);
+        let read = |pragma: &str| self.read_pragma::<i64>(connection, pragma);
         match (read("application_id")?, read("user_version")?) {
             (0, 0) if read("schema_version")? == 0 && self.id.exists() => Err(self.emptied()),
             (0, 0) if read("schema_version")? == 0 => connection.execute_batch(schema::CREATE).map_err(failed),
@@ -198,7 +196,7 @@ impl StoreFiles {
 
     /// Upgrades a database of an earlier version, version by version.
     fn upgrade(&self, connection: &Connection) -> Result<(), StoreError> {
-        let found = self.read_pragma(connection, "user_version")?;
+        let found: i64 = self.read_pragma(connection, "user_version")?;
         for (version, step) in (1..).zip(schema::UPGRADES) {
             if version >= found {
                 connection.execute_batch(step).map_err(failed)?;
@@ -212,9 +210,7 @@ impl StoreFiles {
         if self.database_length() > QUICK_CHECK_BYTES {
             return Ok(());
         }
-        let first: String = connection
-            .pragma_query_value(None, "quick_check", |row| row.get(0))
-            .map_err(|error| self.error(&error))?;
+        let first: String = self.read_pragma(connection, "quick_check")?;
         match first.as_str() {
             "ok" => Ok(()),
             words => Err(self.damaged(words)),
@@ -222,12 +218,14 @@ impl StoreFiles {
     }
 
     /// Converts an error during opening.
-    pub(crate) fn error(&self, error: &rusqlite::Error) -> StoreError {
-        if is_damage(error) {
-            self.damaged(error)
-        } else {
-            store_error(error)
-        }
+    pub(crate) fn check<T>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        result.map_err(|error| {
+            if is_damage(&error) {
+                self.damaged(error)
+            } else {
+                failed(error)
+            }
+        })
     }
 
     fn damaged(&self, words: impl Display) -> StoreError {

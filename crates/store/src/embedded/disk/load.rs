@@ -42,8 +42,8 @@ pub(crate) fn inherit(state: &mut StoreState, old: &mut StoreState, undo: Vec<Cl
     if old.phase == StorePhase::Closed {
         state.phase = StorePhase::Closed;
     }
-    set_default_rule(state, old.tenants.default_rule.clone());
-    state.claims.continue_after(&old.claims);
+    set_default_rule(state, old.default_rule);
+    state.claims.made = old.claims.made;
     for (name, session) in &old.claims.sessions {
         state.claims.renew_session(name, session.until);
     }
@@ -117,8 +117,7 @@ fn read_queues(state: &mut StoreState) -> rusqlite::Result<()> {
         state.add_queue(position);
         state.lanes.set_length(position, live);
         state.counts.queued += live;
-        let count_queued = |counts: &mut crate::action::JobCounts| counts.queued += live;
-        state.tenants.count(position.tenant, count_queued);
+        state.count_tenant(position.tenant, |counts| counts.queued += live);
     }
     Ok(())
 }

@@ -5,8 +5,10 @@ use rusqlite::{OptionalExtension as _, params};
 use super::counters::CountDelta;
 use super::int_codec::{to_millis, to_nanos, to_sql};
 use super::sql_writer::SqlWriter;
-use super::write_op::{JobMark, JobOver, LetterOp, LetterWrite, MarkState};
+use super::write_op::{JobMark, LetterOp, LetterWrite, MarkState};
+use crate::embedded::ops::transitions::JobEnding;
 use crate::embedded::state::job_entry::AttemptHistory;
+use crate::name::Name;
 use crate::settle::JobStatus;
 
 impl SqlWriter<'_> {
@@ -26,22 +28,22 @@ impl SqlWriter<'_> {
         self.run("DELETE FROM mishap WHERE seq = ?1 AND id <= ?2", params![seq, last])
     }
 
-    pub(super) fn end_job(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+    pub(super) fn end_job(&mut self, tenant: &Name, over: &JobEnding) -> rusqlite::Result<()> {
         if over.status == JobStatus::Failed {
             self.insert_dead_letter(over)?;
-        } else if over.history.may_have_errors() {
+        } else if over.entry.history.may_have_errors() {
             self.delete_errors(to_sql(over.seq), i64::MAX)?;
         }
         // Directly after its dead letter: a requeue finds the outcome by that place.
-        if over.action.is_some() {
-            self.insert_outcome(over)?;
+        if over.entry.action.is_some() {
+            self.insert_outcome(tenant, over)?;
         }
         self.coalesced.end_job(over.seq, over.at);
         self.count_end(over);
         Ok(())
     }
 
-    fn count_end(&mut self, over: &JobOver) {
+    fn count_end(&mut self, over: &JobEnding) {
         let mut delta = CountDelta {
             live: -1,
             ..CountDelta::default()
@@ -51,11 +53,11 @@ impl SqlWriter<'_> {
             JobStatus::Failed => delta.dead = 1,
             JobStatus::Expired | JobStatus::Cancelled => delta.cancelled = 1,
         }
-        self.deltas.remove_live(over.position);
-        self.deltas.add(over.position.tenant, over.action, delta);
+        self.deltas.remove_live(over.entry.position);
+        self.deltas.add(over.entry.position.tenant, over.entry.action, delta);
     }
 
-    fn insert_dead_letter(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+    fn insert_dead_letter(&mut self, over: &JobEnding) -> rusqlite::Result<()> {
         self.last_place += 1;
         // A damaged row may hold values of any type; the casts keep the letter readable.
         let sql = "INSERT INTO dead (place, seq, line, name, action, cost, deadline, retries, at, \
@@ -70,16 +72,16 @@ impl SqlWriter<'_> {
                 to_sql(over.seq),
                 to_sql(self.last_place),
                 to_millis(over.at),
-                over.history.attempts,
-                over.history.recoveries,
-                over.history.throttles,
-                over.position.queue,
-                over.action,
+                over.entry.history.attempts,
+                over.entry.history.recoveries,
+                over.entry.history.throttles,
+                over.entry.position.queue,
+                over.entry.action,
             ],
         )
     }
 
-    fn insert_outcome(&mut self, over: &JobOver) -> rusqlite::Result<()> {
+    fn insert_outcome(&mut self, tenant: &Name, over: &JobEnding) -> rusqlite::Result<()> {
         self.last_place += 1;
         let sql = "INSERT INTO outcome (place, action, seq, name, tenant, ended, at, attempts, \
                    throttles, status, body, until, words) \
@@ -95,13 +97,13 @@ impl SqlWriter<'_> {
             sql,
             params![
                 to_sql(self.last_place),
-                over.action,
+                over.entry.action,
                 to_sql(over.seq),
-                over.tenant.as_str(),
+                tenant.as_str(),
                 status_number(over.status),
                 to_millis(over.at),
-                over.history.attempts,
-                over.history.throttles,
+                over.entry.history.attempts,
+                over.entry.history.throttles,
                 result.map(|result| result.status),
                 result.map(|result| result.body.as_ref()),
                 until,

@@ -44,10 +44,8 @@ pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
 
 /// Writes a file over itself, and waits until it is on the disk. A missing file stays missing.
 pub(crate) fn rewrite_file(path: &Path) -> io::Result<()> {
-    let mut source = match File::open(path) {
-        Ok(source) => source,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+    let Some(mut source) = if_exists(File::open(path))? else {
+        return Ok(());
     };
     let mut file = OpenOptions::new().write(true).open(path)?;
     let mut piece = vec![0; REWRITE_BYTES];
@@ -62,10 +60,14 @@ pub(crate) fn rewrite_file(path: &Path) -> io::Result<()> {
 
 /// Returns the length of a file, or 0 if it is missing.
 pub(crate) fn file_length(path: &Path) -> io::Result<u64> {
-    match fs::metadata(path) {
-        Ok(file) => Ok(file.len()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        Err(error) => Err(error),
+    Ok(if_exists(fs::metadata(path))?.map_or(0, |file| file.len()))
+}
+
+/// Returns nothing if the file of a result is missing.
+pub(crate) fn if_exists<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
     }
 }
 

@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::coalesce::CoalescedOps;
 use super::counters::CountDeltas;
 use super::int_codec::{class_number, to_millis, to_nanos, to_sql};
-use super::write_op::{ActionRow, PauseWrite, WriteOp};
+use super::write_op::{PauseWrite, WriteOp};
 use crate::embedded::state::action::ActionState;
 use crate::embedded::state::job_entry::JobPosition;
 use crate::tenant::TenantRule;
@@ -45,9 +45,9 @@ impl<'a> SqlWriter<'a> {
             WriteOp::AttemptError { seq, at, words } => {
                 self.insert_error(*seq, to_millis(*at), words)?;
             }
-            WriteOp::Over(over) => self.end_job(over)?,
+            WriteOp::Over(tenant, over) => self.end_job(tenant, over)?,
             WriteOp::Letters(letters) => self.write_letters(letters)?,
-            WriteOp::Action(row) => self.write_action(row)?,
+            WriteOp::Action(id, action) => self.write_action(*id, action)?,
             WriteOp::Lane(id, name) => {
                 let sql = "INSERT INTO lane (id, name) VALUES (?1, ?2)";
                 self.run(sql, params![id, name.as_str()])?;
@@ -128,9 +128,8 @@ impl<'a> SqlWriter<'a> {
         self.run(sql, params![tenant])
     }
 
-    fn write_action(&self, row: &ActionRow) -> rusqlite::Result<()> {
-        let ActionRow { id, state } = row;
-        let ActionState { spec, .. } = state;
+    fn write_action(&self, id: u32, action: &ActionState) -> rusqlite::Result<()> {
+        let spec = &action.spec;
         // A new action may take the name of a finished one. Garbage collection removes its outcomes.
         self.run(
             "DELETE FROM action WHERE name = ?1 AND id <> ?2",
@@ -149,13 +148,13 @@ impl<'a> SqlWriter<'a> {
                 to_nanos(spec.timeout),
                 to_nanos(spec.keep),
                 spec.note,
-                to_millis(state.opened),
-                state.started.map(to_millis),
-                state.ended.map(to_millis),
-                state.closed,
-                state.notified,
-                state.end.number(),
-                state.paused,
+                to_millis(action.opened),
+                action.started.map(to_millis),
+                action.ended.map(to_millis),
+                action.closed,
+                action.notified,
+                action.end.number(),
+                action.paused,
             ],
         )
     }

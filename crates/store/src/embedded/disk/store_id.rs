@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::private_files::{open_private_file, sync_dir};
+use super::private_files::{if_exists, open_private_file, sync_dir};
 
 /// The identity file of a directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,11 +25,8 @@ pub(crate) enum IdCheck {
 impl IdCheck {
     /// Reads the file of a directory.
     pub(crate) fn read_from(dir: &Path) -> io::Result<Self> {
-        match fs::read(dir.join(ID_FILE)) {
-            Ok(bytes) => Ok(Self::parse(&bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Missing),
-            Err(error) => Err(error),
-        }
+        let file = if_exists(fs::read(dir.join(ID_FILE)))?;
+        Ok(file.map_or(Self::Missing, |bytes| Self::parse(&bytes)))
     }
 
     fn parse(bytes: &[u8]) -> Self {

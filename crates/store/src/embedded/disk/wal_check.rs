@@ -13,6 +13,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use super::private_files::if_exists;
+
 /// The readable part of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JournalExtent {
@@ -27,11 +29,8 @@ pub(crate) enum JournalExtent {
 impl JournalExtent {
     /// Reads the journal at a path; a missing one is whole.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
-        match fs::read(path) {
-            Ok(bytes) => Ok(Self::parse(&bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::Whole),
-            Err(error) => Err(error),
-        }
+        let journal = if_exists(fs::read(path))?;
+        Ok(journal.map_or(Self::Whole, |bytes| Self::parse(&bytes)))
     }
 
     fn parse(bytes: &[u8]) -> Self {

@@ -9,13 +9,13 @@ use outflow_core::WallTime;
 use tokio::sync::oneshot;
 
 use crate::embedded::ops::collect_garbage::GarbageSweep;
+use crate::embedded::ops::transitions::JobEnding;
 use crate::embedded::state::action::ActionState;
 use crate::embedded::state::claims::ClaimState;
 use crate::embedded::state::job_entry::{AttemptHistory, IdRun, JobEntry, JobPosition};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
-use crate::settle::{JobStatus, StoredResult};
 use crate::tenant::TenantRule;
 
 /// A change, and the claim that it ended.
@@ -41,7 +41,8 @@ pub(crate) enum WriteOp {
         at: WallTime,
         words: String,
     },
-    Over(Box<JobOver>),
+    /// A job of this tenant is over.
+    Over(Name, Box<JobEnding>),
     /// A job was throttled or deferred.
     Throttled {
         tenant: u32,
@@ -58,7 +59,8 @@ pub(crate) enum WriteOp {
         at: WallTime,
     },
     Reset(u32),
-    Action(Box<ActionRow>),
+    /// An action without its counts, which change on their own.
+    Action(u32, Box<ActionState>),
     Letters(LetterOp),
     Sweep(GarbageSweep),
 }
@@ -133,32 +135,11 @@ impl MarkState {
     }
 }
 
-/// A finished job.
-#[derive(Debug)]
-pub(crate) struct JobOver {
-    pub(crate) seq: u64,
-    pub(crate) position: JobPosition,
-    pub(crate) tenant: Name,
-    pub(crate) action: Option<u32>,
-    pub(crate) status: JobStatus,
-    pub(crate) history: AttemptHistory,
-    pub(crate) at: WallTime,
-    pub(crate) took: Duration,
-    pub(crate) result: Option<StoredResult>,
-}
-
 /// The pause of a tenant or an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PauseWrite {
     Paused,
     Running,
-}
-
-/// An action without its counts, which change on their own.
-#[derive(Clone, Debug)]
-pub(crate) struct ActionRow {
-    pub(crate) id: u32,
-    pub(crate) state: ActionState,
 }
 
 /// A change of dead letters.

@@ -11,7 +11,7 @@ use crate::action::{ActionReport, ActionSpec, FinishedQuery};
 use crate::embedded::disk::int_codec::{from_millis, to_count, to_sql, to_u64};
 use crate::embedded::disk::outcome_rows::status_from_number;
 use crate::embedded::disk::rows::{name_from_row, text_at};
-use crate::embedded::disk::write_op::{ActionRow, WriteOp};
+use crate::embedded::disk::write_op::WriteOp;
 use crate::embedded::state::StoreState;
 use crate::embedded::state::action::{ActionEnd, ActionEntry};
 use crate::error::StoreError;
@@ -22,8 +22,7 @@ use crate::tenant::PageRequest;
 /// Opens an action, or changes the spec of an open one.
 pub(crate) fn open(state: &mut StoreState, spec: ActionSpec, moment: ClockPair) {
     state.log.needs_sync = true;
-    let id = state.actions.find(&spec.id);
-    let known = id.and_then(|id| Some((id, state.actions.get_mut(id)?)));
+    let known = state.actions.find_mut(&spec.id);
     match known.filter(|(_, action)| !action.stage().is_over()) {
         Some((id, action)) => {
             action.state.spec = spec;
@@ -70,11 +69,7 @@ pub(crate) fn mark_notified(state: &mut StoreState, name: &Name) -> Result<(), S
 /// Records the state of an action for the writer.
 pub(crate) fn record_action(state: &mut StoreState, id: u32) {
     if let Some(action) = state.actions.get(id) {
-        let state_row = ActionRow {
-            id,
-            state: action.state.clone(),
-        };
-        state.log.record(WriteOp::Action(Box::new(state_row)));
+        state.log.record(WriteOp::Action(id, Box::new(action.state.clone())));
     }
 }
 
@@ -133,8 +128,7 @@ pub(crate) fn unfinished_cancels(state: &StoreState, limit: usize) -> Vec<u32> {
 pub(crate) fn take_finished(state: &mut StoreState, query: FinishedQuery<'_>, now: Nanos) -> Vec<ActionReport> {
     let until = now.saturating_add(query.lease);
     for name in query.notifying {
-        let id = state.actions.find(name);
-        if let Some(action) = id.and_then(|id| state.actions.get_mut(id)) {
+        if let Some((_, action)) = state.actions.find_mut(name) {
             action.notifying_until = until;
         }
     }

@@ -56,8 +56,7 @@ pub(crate) fn begin_cancel(
     let to = state.ids.last_seq;
     let (scope, count) = match scope {
         ControlScope::Tenant(name) => {
-            let id = state.tenants.find(name);
-            let Some((id, tenant)) = id.and_then(|id| Some((id, state.tenants.get_mut(id)?))) else {
+            let Some((id, tenant)) = state.tenants.find_mut(name) else {
                 return Ok(None);
             };
             tenant.cancelled_to = to;

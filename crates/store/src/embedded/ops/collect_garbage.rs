@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::ClockPair;
@@ -18,7 +17,7 @@ pub(crate) struct GarbageSweep {
     pub(crate) at: ClockPair,
     /// Actions that may be removed.
     pub(crate) actions: Vec<u32>,
-    pub(crate) result: Arc<SweepResult>,
+    pub(crate) result: Arc<Mutex<SweepResult>>,
 }
 
 /// Tenants that are removed, with their queues.
@@ -31,34 +30,15 @@ pub(crate) struct IdleTenants {
 /// Items that a sweep removed from the disk.
 #[derive(Debug, Default)]
 pub(crate) struct SweepResult {
-    removed: AtomicU64,
-    actions: Mutex<Vec<u32>>,
-}
-
-impl SweepResult {
-    /// Counts removed items.
-    pub(crate) fn add(&self, removed: u64) {
-        self.removed.fetch_add(removed, Ordering::Relaxed);
-    }
-
-    /// Notes an action that was removed with all of its outcomes.
-    pub(crate) fn add_action(&self, action: u32) {
-        self.actions.lock().push(action);
-    }
-
-    pub(crate) fn removed(&self) -> u64 {
-        self.removed.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn take_actions(&self) -> Vec<u32> {
-        std::mem::take(&mut *self.actions.lock())
-    }
+    pub(crate) removed: u64,
+    /// Actions that were removed with all of their outcomes.
+    pub(crate) actions: Vec<u32>,
 }
 
 /// Finds expired actions, and lets the writer remove them and all other old rows.
-pub(crate) fn begin_sweep(state: &mut StoreState, moment: ClockPair) -> Arc<SweepResult> {
+pub(crate) fn begin_sweep(state: &mut StoreState, moment: ClockPair) -> Arc<Mutex<SweepResult>> {
     catch_up(state, moment);
-    let result = Arc::<SweepResult>::default();
+    let result = Arc::<Mutex<SweepResult>>::default();
     let sweep = GarbageSweep {
         at: moment,
         actions: expired_actions(state, moment),

@@ -30,14 +30,6 @@ pub(crate) enum LetterFilter {
     None,
 }
 
-/// A piece of a selection.
-#[derive(Debug)]
-pub(crate) struct LetterPage {
-    pub(crate) letters: Vec<LetterWrite>,
-    /// The place after which the next piece starts; nothing after the last piece.
-    pub(crate) next: Option<u64>,
-}
-
 /// Replaces the names of a filter by ids.
 pub(crate) fn resolve_filter(state: &StoreState, filter: &DeadLetterFilter) -> LetterFilter {
     match filter {
@@ -103,8 +95,13 @@ fn read_errors(state: &StoreState, seq: u64) -> rusqlite::Result<Vec<AttemptErro
     Ok(errors.into_iter().rev().collect())
 }
 
-/// Reads the next piece of a selection.
-pub(crate) fn read_page(state: &StoreState, filter: &LetterFilter, after: u64) -> rusqlite::Result<LetterPage> {
+/// Reads the next piece of a selection, and returns the place after which the next piece starts; nothing
+/// after the last piece.
+pub(crate) fn read_page(
+    state: &StoreState,
+    filter: &LetterFilter,
+    after: u64,
+) -> rusqlite::Result<(Vec<LetterWrite>, Option<u64>)> {
     let sql = "SELECT place, seq, line, name, action, cost, deadline, retries, at FROM dead \
                WHERE place > ?1 ORDER BY place LIMIT ?2";
     let mut statement = state.reader.prepare_cached(sql)?;
@@ -119,8 +116,7 @@ pub(crate) fn read_page(state: &StoreState, filter: &LetterFilter, after: u64) -
             letters.push(letter);
         }
     }
-    let next = (seen == PIECE).then_some(last);
-    Ok(LetterPage { letters, next })
+    Ok((letters, (seen == PIECE).then_some(last)))
 }
 
 fn matches_filter(

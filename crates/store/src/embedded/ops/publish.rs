@@ -45,7 +45,7 @@ pub(crate) fn publish(state: &mut StoreState, batch: AcceptedBatch, moment: Cloc
     SubmitResult {
         receipts,
         queued: state.counts.queued,
-        active: state.tenants.active,
+        active: state.active_tenants,
     }
 }
 

@@ -18,9 +18,8 @@ use crate::name::Name;
 
 /// Estimates the work that an action's waiting jobs still need.
 pub(crate) fn remaining(state: &StoreState, action: &Name) -> rusqlite::Result<RemainingWork> {
-    let id = state.actions.find(action);
-    let known = id.and_then(|id| Some((id, state.actions.get(id)?.counts.queued)));
-    let Some((id, queued)) = known.filter(|(_, queued)| *queued > 0) else {
+    let known = state.actions.find_entry(action);
+    let Some((id, action)) = known.filter(|(_, action)| action.counts.queued > 0) else {
         return Ok(RemainingWork::default());
     };
     let mut work = FoundWork::new(id);
@@ -36,7 +35,7 @@ pub(crate) fn remaining(state: &StoreState, action: &Name) -> rusqlite::Result<R
         places: work.by_name(state),
         latest: state.delayed.latest_start(id, START_SAMPLE),
     };
-    Ok(found.scaled_to(queued))
+    Ok(found.scaled_to(action.counts.queued))
 }
 
 fn add_queue_work(state: &StoreState, queue: &ClassQueue, work: &mut FoundWork) -> rusqlite::Result<()> {

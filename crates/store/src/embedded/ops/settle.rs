@@ -55,11 +55,17 @@ fn apply(state: &mut StoreState, mut claim: ClaimState, end: JobEnd, moment: Clo
         }
         JobEnd::Retry { after, message, result } => {
             record_error(state, claim.seq, message, moment);
-            retry(state, claim, after, result, moment)
+            retry(state, claim, result, moment, |state, claim| {
+                delay(state, claim, MarkState::Retry, after, moment);
+                SettleResult::Waits
+            })
         }
         JobEnd::RetryDeferred { by, message, result } => {
             record_error(state, claim.seq, message, moment);
-            retry_deferred(state, claim, by, result, moment)
+            catch_up(state, moment);
+            retry(state, claim, result, moment, |state, claim| {
+                delay_deferred(state, claim, by, moment)
+            })
         }
         JobEnd::Failed { message, result } => {
             record_error(state, claim.seq, message, moment);
@@ -117,12 +123,13 @@ fn count_throttle(state: &mut StoreState, claim: &mut ClaimState) {
     });
 }
 
+/// Uses a retry after a wait, or dead-letters a job that has none left.
 fn retry(
     state: &mut StoreState,
     mut claim: ClaimState,
-    after: Duration,
     last: Option<StoredResult>,
     moment: ClockPair,
+    wait: impl FnOnce(&mut StoreState, &ClaimState) -> SettleResult,
 ) -> SettleResult {
     if !claim.entry.use_retry() {
         return dead_letter(state, claim, last, moment);
@@ -130,25 +137,7 @@ fn retry(
     if has_lost_action(state, &claim) {
         return finish_claim(state, claim, JobStatus::Cancelled, moment);
     }
-    delay(state, &claim, MarkState::Retry, after, moment);
-    SettleResult::Waits
-}
-
-fn retry_deferred(
-    state: &mut StoreState,
-    mut claim: ClaimState,
-    by: Defer,
-    last: Option<StoredResult>,
-    moment: ClockPair,
-) -> SettleResult {
-    if !claim.entry.use_retry() {
-        return dead_letter(state, claim, last, moment);
-    }
-    catch_up(state, moment);
-    if has_lost_action(state, &claim) {
-        return finish_claim(state, claim, JobStatus::Cancelled, moment);
-    }
-    delay_deferred(state, &claim, by, moment)
+    wait(state, &claim)
 }
 
 /// Defers a job for which the scheduler found no quota.
@@ -170,7 +159,7 @@ fn delay_deferred(state: &mut StoreState, claim: &ClaimState, by: Defer, moment:
     let (backoff, speed) = match by {
         Defer::Fixed(span) => (span, 0),
         Defer::Formula { rule, global } => {
-            let speed = rate_limit_speed(global, state.tenants.active);
+            let speed = rate_limit_speed(global, state.active_tenants);
             let reading = rule.reading(non_ready, speed);
             (reading.backoff, reading.speed)
         }

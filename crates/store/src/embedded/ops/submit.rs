@@ -9,11 +9,12 @@ use std::collections::HashSet;
 use outflow_core::{ClockPair, WallTime};
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
+use super::actions::record_action;
 use crate::action::ActionSpec;
 use crate::embedded::disk::checksum::JobRecord;
 use crate::embedded::disk::int_codec::{to_count, to_millis, to_nanos, to_sql};
 use crate::embedded::disk::sql_writer::SqlWriter;
-use crate::embedded::disk::write_op::{ActionRow, JobMark, MarkState, WriteOp, WriteStep};
+use crate::embedded::disk::write_op::{JobMark, MarkState, WriteOp, WriteStep};
 use crate::embedded::state::StoreState;
 use crate::embedded::state::action::ActionEntry;
 use crate::embedded::state::id_allocator::generate_name;
@@ -148,8 +149,7 @@ fn position_of(state: &mut StoreState, job: &NewJob) -> JobPosition {
 }
 
 fn match_action(state: &StoreState, name: &Name) -> ActionMatch {
-    let known = state.actions.find(name);
-    let Some((id, action)) = known.and_then(|id| Some((id, state.actions.get(id)?))) else {
+    let Some((id, action)) = state.actions.find_entry(name) else {
         return ActionMatch::New;
     };
     match action.stage() {
@@ -162,13 +162,8 @@ fn match_action(state: &StoreState, name: &Name) -> ActionMatch {
 /// Opens an action under a free name, or the name of a finished one.
 pub(crate) fn open_action(state: &mut StoreState, spec: ActionSpec, moment: ClockPair) -> u32 {
     let id = state.ids.next_id();
-    let action = ActionEntry::new(spec, moment);
-    let row = ActionRow {
-        id,
-        state: action.state.clone(),
-    };
-    state.actions.insert(id, action);
-    state.log.record(WriteOp::Action(Box::new(row)));
+    state.actions.insert(id, ActionEntry::new(spec, moment));
+    record_action(state, id);
     id
 }
 
@@ -177,7 +172,7 @@ pub(crate) fn closed_action(state: &StoreState, decision: &SubmitDecision) -> Op
     let id = decision.action.filter(|_| decision.closes)?;
     let mut state = state.actions.get(id)?.state.clone();
     state.closed = true;
-    Some(WriteOp::Action(Box::new(ActionRow { id, state })))
+    Some(WriteOp::Action(id, Box::new(state)))
 }
 
 /// The action that a batch finds under its name.

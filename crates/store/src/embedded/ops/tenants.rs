@@ -22,9 +22,9 @@ pub(crate) fn set_default_rule(state: &mut StoreState, rule: TenantRule) {
     let others = tenants.filter(|(_, tenant)| !tenant.has_own_rule);
     let others: Vec<u32> = others.map(|(id, _)| id).collect();
     for id in others {
-        apply_rule(state, id, rule.clone());
+        apply_rule(state, id, rule);
     }
-    state.tenants.default_rule = rule;
+    state.default_rule = rule;
 }
 
 /// Gives a tenant its own rule.
@@ -33,18 +33,17 @@ pub(crate) fn set_rule(state: &mut StoreState, name: &Name, rule: TenantRule) {
     if let Some(tenant) = state.tenants.get_mut(id) {
         tenant.has_own_rule = true;
     }
-    apply_rule(state, id, rule.clone());
+    apply_rule(state, id, rule);
     let op = WriteOp::Rule(id, Some(Box::new(rule)));
     state.log.record_synced(op);
 }
 
 /// Applies the default rule to a tenant again.
 pub(crate) fn remove_rule(state: &mut StoreState, name: &Name) {
-    let id = state.tenants.find(name);
-    let tenant = id.and_then(|id| Some((id, state.tenants.get_mut(id)?)));
+    let tenant = state.tenants.find_mut(name);
     if let Some((id, tenant)) = tenant.filter(|(_, tenant)| tenant.has_own_rule) {
         tenant.has_own_rule = false;
-        let rule = state.tenants.default_rule.clone();
+        let rule = state.default_rule;
         apply_rule(state, id, rule);
         state.log.record_synced(WriteOp::Rule(id, None));
     }
@@ -120,7 +119,7 @@ pub(crate) fn sample_congestion(state: &mut StoreState, keep: Duration, moment: 
 
 /// Returns the last samples of a tenant.
 pub(crate) fn congestion_history(state: &StoreState, name: &Name, limit: usize) -> Vec<CongestionSample> {
-    let Some(tenant) = state.tenants.by_name(name) else {
+    let Some((_, tenant)) = state.tenants.find_entry(name) else {
         return Vec::new();
     };
     let skipped = tenant.history.len().saturating_sub(limit);
@@ -130,8 +129,7 @@ pub(crate) fn congestion_history(state: &StoreState, name: &Name, limit: usize) 
 /// Clears a tenant's statistics.
 pub(crate) fn reset_congestion(state: &mut StoreState, name: &Name, moment: ClockPair) -> Result<(), StoreError> {
     catch_up(state, moment);
-    let id = state.tenants.find(name);
-    let Some((id, tenant)) = id.and_then(|id| Some((id, state.tenants.get_mut(id)?))) else {
+    let Some((id, tenant)) = state.tenants.find_mut(name) else {
         return Ok(());
     };
     if tenant.counts.non_ready > 0 {

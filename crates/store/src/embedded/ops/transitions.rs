@@ -9,7 +9,7 @@ use outflow_core::{ClockPair, WallTime};
 
 use super::publish::finish_action;
 use crate::action::JobCounts;
-use crate::embedded::disk::write_op::{JobOver, WriteOp};
+use crate::embedded::disk::write_op::WriteOp;
 use crate::embedded::state::StoreState;
 use crate::embedded::state::claims::ClaimState;
 use crate::embedded::state::delayed::JobCountState;
@@ -87,7 +87,7 @@ pub(crate) fn count(
     change: impl Fn(&mut JobCounts),
 ) {
     change(&mut state.counts);
-    if state.tenants.count(position.tenant, &change) {
+    if state.count_tenant(position.tenant, &change) {
         state.update_hold(position.tenant);
     }
     if let Some(action) = action.and_then(|id| state.actions.get_mut(id)) {
@@ -97,50 +97,31 @@ pub(crate) fn count(
 
 /// Ends a job that is in no queue, not delayed and no longer claimed.
 pub(crate) fn end_job(state: &mut StoreState, ending: JobEnding) {
-    let JobEnding {
-        seq,
-        entry,
-        from,
-        status,
-        at,
-        took,
-        result,
-    } = ending;
-    let position = entry.position;
-    count(state, position, entry.action, |counts| {
-        uncount(counts, from);
-        match status {
+    let JobEntry { position, action, .. } = ending.entry;
+    count(state, position, action, |counts| {
+        uncount(counts, ending.from);
+        match ending.status {
             JobStatus::Done => {
                 counts.done += 1;
-                counts.busy = counts.busy.saturating_add(took);
+                counts.busy = counts.busy.saturating_add(ending.took);
             }
             JobStatus::Failed => counts.dead += 1,
             JobStatus::Expired | JobStatus::Cancelled => counts.cancelled += 1,
         }
     });
-    if from != JobCountState::InFlight {
+    if ending.from != JobCountState::InFlight {
         state.lanes.end_wait(position);
     }
     state.lanes.remove_job(position);
-    if let Some(run) = state.runs.finish(seq) {
+    if let Some(run) = state.runs.finish(ending.seq) {
         state.log.record(WriteOp::RunOver(run));
     }
     let Some(tenant) = state.tenants.get(position.tenant) else {
         return;
     };
-    let over = JobOver {
-        seq,
-        position,
-        tenant: tenant.name.clone(),
-        action: entry.action,
-        status,
-        history: entry.history,
-        at,
-        took,
-        result,
-    };
-    state.log.record(WriteOp::Over(Box::new(over)));
-    finish_action(state, entry.action, at);
+    let (tenant, at) = (tenant.name.clone(), ending.at);
+    state.log.record(WriteOp::Over(tenant, Box::new(ending)));
+    finish_action(state, action, at);
 }
 
 /// Adds an open job to the counts.

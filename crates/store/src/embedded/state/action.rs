@@ -1,15 +1,14 @@
 //! Actions in memory.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use outflow_core::{ClockPair, Nanos, WallTime};
 
 use super::job_entry::JobEntry;
-use super::names_after;
+use super::named_table::{NamedEntry, NamedTable};
 use crate::action::{ActionReport, ActionSpec, ActionStage, JobCounts};
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::PageRequest;
 
 /// The state of an action that the disk keeps.
 #[derive(Clone, Debug)]
@@ -142,60 +141,16 @@ impl ActionEntry {
     }
 }
 
-/// All actions, by id and by name.
-#[derive(Debug, Default)]
-pub(crate) struct ActionTable {
-    actions: HashMap<u32, ActionEntry>,
-    ids: BTreeMap<Name, u32>,
+impl NamedEntry for ActionEntry {
+    fn name(&self) -> &Name {
+        &self.state.spec.id
+    }
 }
 
-impl ActionTable {
-    pub(crate) fn find(&self, name: &Name) -> Option<u32> {
-        self.ids.get(name).copied()
-    }
-
-    pub(crate) fn get(&self, id: u32) -> Option<&ActionEntry> {
-        self.actions.get(&id)
-    }
-
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut ActionEntry> {
-        self.actions.get_mut(&id)
-    }
-
+impl NamedTable<ActionEntry> {
     /// Returns an action that must exist.
     pub(crate) fn known_mut(&mut self, name: &Name) -> Result<(u32, &mut ActionEntry), StoreError> {
-        let id = self.find(name);
-        id.and_then(|id| Some((id, self.actions.get_mut(&id)?)))
+        self.find_mut(name)
             .ok_or_else(|| StoreError::refused(format!("no action {name}: check its name")))
-    }
-
-    /// Adds an action, in the place of an earlier one with this name.
-    pub(crate) fn insert(&mut self, id: u32, action: ActionEntry) {
-        if let Some(old) = self.ids.insert(action.state.spec.id.clone(), id) {
-            self.actions.remove(&old);
-        }
-        self.actions.insert(id, action);
-    }
-
-    pub(crate) fn remove(&mut self, id: u32) {
-        if let Some(action) = self.actions.remove(&id) {
-            let name = &action.state.spec.id;
-            if self.ids.get(name) == Some(&id) {
-                self.ids.remove(name);
-            }
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &ActionEntry)> {
-        self.actions.iter().map(|(id, action)| (*id, action))
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut ActionEntry)> {
-        self.actions.iter_mut().map(|(id, action)| (*id, action))
-    }
-
-    /// Returns the ids of a page, in the order of names.
-    pub(crate) fn page(&self, page: &PageRequest) -> impl Iterator<Item = u32> {
-        names_after(&self.ids, page)
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct ClaimTable {
     /// A job next to which nothing else may be in flight.
     pub(crate) isolated: Option<u64>,
     /// The number of claims of this process.
-    made: u64,
+    pub(crate) made: u64,
 }
 
 impl ClaimTable {
@@ -151,11 +151,6 @@ impl ClaimTable {
             }
         }
         Some(claim)
-    }
-
-    /// Continues the claim numbers of an earlier state.
-    pub(crate) const fn continue_after(&mut self, other: &Self) {
-        self.made = other.made;
     }
 }
 

@@ -273,10 +273,6 @@ impl LaneTable {
 
 /// Multiplies a tenant's weight with its priority. The order itself multiplies the class of the best job.
 pub(crate) fn fair_weight(rule: &TenantRule) -> Weight {
-    let factor = match rule.priority {
-        Priority::Low => 1,
-        Priority::Normal => 4,
-        Priority::High => 16,
-    };
-    Weight::new(rule.weight.as_u32().saturating_mul(factor)).unwrap_or(Weight::ONE)
+    let weight = u64::from(rule.weight.as_u32()) * rule.priority.factor();
+    Weight::new(u32::try_from(weight).unwrap_or(u32::MAX)).unwrap_or(Weight::ONE)
 }

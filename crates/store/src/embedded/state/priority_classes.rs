@@ -67,12 +67,8 @@ impl ClassOrder {
 }
 
 fn step(class: Priority, cost: Cost) -> u128 {
-    let stride = match class {
-        Priority::High => 1,
-        Priority::Normal => 4,
-        Priority::Low => 16,
-    };
-    u128::from(cost.units().max(1)) * stride
+    let stride = Priority::High.factor() / class.factor();
+    u128::from(cost.units().max(1)) * u128::from(stride)
 }
 
 /// All classes, the best first: of equal times the best class goes.

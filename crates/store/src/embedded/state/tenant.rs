@@ -1,14 +1,15 @@
 //! Tenants in memory.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use outflow_core::{Nanos, WallTime};
 
-use super::names_after;
+use super::StoreState;
+use super::named_table::NamedEntry;
 use crate::action::JobCounts;
 use crate::name::Name;
-use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
+use crate::tenant::{CongestionSample, TenantReport, TenantRule};
 
 /// One tenant.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl TenantState {
     pub(crate) fn report(&self) -> TenantReport {
         TenantReport {
             name: self.name.clone(),
-            rule: self.rule.clone(),
+            rule: self.rule,
             ruled: self.has_own_rule,
             paused: self.paused,
             counts: self.counts,
@@ -97,72 +98,27 @@ impl TenantState {
     }
 }
 
-/// All tenants, by id and by name.
-#[derive(Debug, Default)]
-pub(crate) struct TenantTable {
-    tenants: HashMap<u32, TenantState>,
-    ids: BTreeMap<Name, u32>,
-    /// The rule of tenants without their own.
-    pub(crate) default_rule: TenantRule,
-    /// The number of tenants that have work.
-    pub(crate) active: u64,
+impl NamedEntry for TenantState {
+    fn name(&self) -> &Name {
+        &self.name
+    }
 }
 
-impl TenantTable {
-    pub(crate) fn find(&self, name: &Name) -> Option<u32> {
-        self.ids.get(name).copied()
-    }
-
-    pub(crate) fn get(&self, id: u32) -> Option<&TenantState> {
-        self.tenants.get(&id)
-    }
-
-    pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut TenantState> {
-        self.tenants.get_mut(&id)
-    }
-
-    pub(crate) fn by_name(&self, name: &Name) -> Option<&TenantState> {
-        self.get(self.find(name)?)
-    }
-
-    pub(crate) fn insert(&mut self, id: u32, tenant: TenantState) {
-        self.ids.insert(tenant.name.clone(), id);
-        self.tenants.insert(id, tenant);
-    }
-
-    pub(crate) fn remove(&mut self, id: u32) -> Option<TenantState> {
-        let tenant = self.tenants.remove(&id)?;
-        self.ids.remove(&tenant.name);
-        Some(tenant)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &TenantState)> {
-        self.tenants.iter().map(|(id, tenant)| (*id, tenant))
-    }
-
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut TenantState)> {
-        self.tenants.iter_mut().map(|(id, tenant)| (*id, tenant))
-    }
-
-    /// Returns the ids of a page, in the order of names.
-    pub(crate) fn page(&self, page: &PageRequest) -> impl Iterator<Item = u32> {
-        names_after(&self.ids, page)
-    }
-
+impl StoreState {
     /// Changes the counts of a tenant, and the number of tenants with work. Returns true if the change may
     /// start or end a hold by the tenant's in-flight limit.
-    pub(crate) fn count(&mut self, id: u32, change: impl Fn(&mut JobCounts)) -> bool {
-        let Some(tenant) = self.tenants.get_mut(&id) else {
+    pub(crate) fn count_tenant(&mut self, id: u32, change: impl Fn(&mut JobCounts)) -> bool {
+        let Some(tenant) = self.tenants.get_mut(id) else {
             return false;
         };
         let before = tenant.counts;
         change(&mut tenant.counts);
         match (before.open() > 0, tenant.counts.open() > 0) {
             (false, true) => {
-                self.active += 1;
+                self.active_tenants += 1;
                 tenant.idle_since = None;
             }
-            (true, false) => self.active -= 1,
+            (true, false) => self.active_tenants -= 1,
             _ => {}
         }
         tenant.rule.in_flight.is_some() && before.in_flight != tenant.counts.in_flight

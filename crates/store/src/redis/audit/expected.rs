@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use bytes::{Buf, Bytes};
 use redis::cmd;
 
-use super::super::actions::actions;
+use super::super::RedisStore;
 use super::super::error_map::unexpected_reply;
 use super::super::reply::maybe_bytes;
 use super::super::script_call::ScriptRunner;
-use super::super::tenants::{active, lanes, stored_counts, tenants};
+use super::super::tenants::job_counts;
 use crate::action::JobCounts;
-use crate::contract::StoreResult;
+use crate::contract::{ActionStore, JobQueue, StoreResult, TenantStore};
 use crate::name::Name;
 use crate::tenant::PageRequest;
 
@@ -33,20 +33,21 @@ pub(super) struct StoredAction {
 }
 
 impl StoredCounts {
-    pub(super) async fn read(runner: &ScriptRunner) -> StoreResult<Self> {
+    pub(super) async fn read(store: &RedisStore) -> StoreResult<Self> {
         Ok(Self {
-            all: stored_counts(runner).await?,
-            active: active(runner).await?,
-            lanes: read_lanes(runner).await?,
-            tenants: read_tenants(runner).await?,
-            actions: read_actions(runner).await?,
+            all: job_counts(&store.runner, "stored").await?,
+            active: store.active_tenants().await?,
+            lanes: read_lanes(store).await?,
+            tenants: read_tenants(store).await?,
+            actions: read_actions(store).await?,
         })
     }
 }
 
-async fn read_lanes(runner: &ScriptRunner) -> StoreResult<HashMap<Name, u64>> {
+async fn read_lanes(store: &RedisStore) -> StoreResult<HashMap<Name, u64>> {
+    let runner = &store.runner;
     let mut counted = HashMap::new();
-    for lane in lanes(runner).await? {
+    for lane in store.lanes().await? {
         let mut command = cmd("HGET");
         command.arg(runner.key(&format!("w:{lane}"))).arg("");
         let queued = decode_waiting(maybe_bytes(runner.send(&command).await?)?)?;
@@ -65,11 +66,11 @@ fn decode_waiting(lane: Option<Bytes>) -> StoreResult<u64> {
     format!("{waiting:.0}").parse().map_err(|_| unexpected_reply())
 }
 
-async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCounts>> {
+async fn read_tenants(store: &RedisStore) -> StoreResult<HashMap<Name, JobCounts>> {
     let mut counted = HashMap::new();
     let mut page = PageRequest::default();
     loop {
-        let reports = tenants(runner, &page).await?;
+        let reports = store.tenants(page.clone()).await?;
         let Some(last) = reports.last() else {
             return Ok(counted);
         };
@@ -79,17 +80,17 @@ async fn read_tenants(runner: &ScriptRunner) -> StoreResult<HashMap<Name, JobCou
     }
 }
 
-async fn read_actions(runner: &ScriptRunner) -> StoreResult<HashMap<Name, StoredAction>> {
+async fn read_actions(store: &RedisStore) -> StoreResult<HashMap<Name, StoredAction>> {
     let mut counted = HashMap::new();
     let mut page = PageRequest::default();
     loop {
-        let reports = actions(runner, &page).await?;
+        let reports = store.actions(page.clone()).await?;
         let Some(last) = reports.last() else {
             return Ok(counted);
         };
         page.after = Some(last.spec.id.clone());
         for report in reports {
-            let floor = read_floor(runner, &report.spec.id).await?;
+            let floor = read_floor(&store.runner, &report.spec.id).await?;
             let counts = report.counts;
             counted.insert(report.spec.id, StoredAction { counts, floor });
         }

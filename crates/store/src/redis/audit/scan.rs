@@ -50,9 +50,8 @@ struct ScannedJob<'a> {
 impl KeyScan<'_> {
     fn count(&mut self, job: &ScannedJob<'_>, record: &JobRecord) {
         let found = &mut self.found;
-        found.all.add(job.part);
-        let tenant = found.tenants.entry(job.tenant.clone()).or_default();
-        tenant.add(job.part);
+        job.part.count(&mut found.all);
+        job.part.count(found.tenants.entry(job.tenant.clone()).or_default());
         if !matches!(job.part, JobPart::Claimed | JobPart::Dead) {
             *found.lanes.entry(job.lane.clone()).or_default() += 1;
         }
@@ -62,7 +61,7 @@ impl KeyScan<'_> {
         let counts = self.stored.actions.get(action);
         let is_current = |floor| job.number.is_none_or(|number| number > floor);
         if counts.is_some_and(|counts| is_current(counts.floor)) {
-            found.actions.entry(action.clone()).or_default().add(job.part);
+            job.part.count(found.actions.entry(action.clone()).or_default());
         }
     }
 
@@ -217,12 +216,9 @@ impl KeyScan<'_> {
         let mut command = cmd(command);
         let last = *at + PIECE - 1;
         command.arg(self.runner.key(key)).arg(*at).arg(last);
-        let mut reply = ScriptReply::new(self.runner.send(&command).await?)?;
+        let reply = ScriptReply::new(self.runner.send(&command).await?)?;
         *at += PIECE;
-        let mut texts = Vec::with_capacity(reply.len());
-        while !reply.is_empty() {
-            texts.push(reply.bytes()?);
-        }
+        let texts = reply.read_all(ScriptReply::bytes)?;
         Ok((!texts.is_empty()).then_some(texts))
     }
 

@@ -113,7 +113,7 @@ pub(crate) async fn a_rule_is_stored_and_reported(world: &impl StoreWorld) {
         rate: Some(Rate::per_second(5).expect("a rate")),
         in_flight: Some(7),
     };
-    store.set_rule(&name("a"), rule.clone()).await.expect("set");
+    store.set_rule(&name("a"), rule).await.expect("set");
     let report = store.tenant(&name("a")).await.expect("read");
     assert_eq!(report.expect("known").rule, rule);
     assert_eq!(store.tenant(&name("b")).await.expect("read"), None);

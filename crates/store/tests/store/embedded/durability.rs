@@ -95,8 +95,8 @@ fn rules_pauses_actions_names_and_dead_letters_outlive_the_process() {
     };
     within(dir.path(), Arc::clone(&time), async |fixture| {
         let store = &fixture.store;
-        store.set_rule(&name("a"), rule.clone()).await.expect("set");
-        store.set_rule(&name("c"), rule.clone()).await.expect("set");
+        store.set_rule(&name("a"), rule).await.expect("set");
+        store.set_rule(&name("c"), rule).await.expect("set");
         store.remove_rule(&name("c")).await.expect("taken away");
         store.submit(batch("act", jobs("b", 3))).await.expect("in");
         let taken = claim(store, 3).await;

@@ -152,7 +152,7 @@ async fn the_default_rule_applies_on_all_machines() {
         in_flight: Some(1),
         ..TenantRule::default()
     };
-    fixture.store.set_default_rule(rule.clone()).await.expect("set");
+    fixture.store.set_default_rule(rule).await.expect("set");
     let other = connect(&fixture.server).await;
     submit(&other, "a", 0..5).await;
     assert_eq!(claim(&other, "other", 9, None).await.jobs.len(), 1);

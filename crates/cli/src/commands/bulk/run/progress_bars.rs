@@ -67,7 +67,7 @@ impl ProgressBars {
 
     /// Returns true if the bars are to be shown again.
     pub(super) fn is_due(&self, spent: Duration) -> bool {
-        let every = if self.terminal.is_watched() { REDRAW } else { LOG_PERIOD };
+        let every = if self.terminal.is_watched { REDRAW } else { LOG_PERIOD };
         self.shown.is_none_or(|shown| spent >= shown + every)
     }
 
@@ -135,7 +135,7 @@ impl ProgressBars {
     }
 
     fn write(&mut self, rows: &[TenantProgress]) {
-        if !self.terminal.is_watched() {
+        if !self.terminal.is_watched {
             let text: String = rows.iter().map(TenantProgress::render).collect();
             show(&text);
             return;

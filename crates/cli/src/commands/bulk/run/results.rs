@@ -101,7 +101,7 @@ impl ResultWriter {
     /// written.
     pub(super) fn check_end(&self) -> anyhow::Result<()> {
         match &self.target {
-            ResultTarget::File(file) if file.end() > self.checkpoint.note.length => Err(self.foreign_error()),
+            ResultTarget::File(file) if file.end > self.checkpoint.note.length => Err(self.foreign_error()),
             ResultTarget::File(_) | ResultTarget::Stdout | ResultTarget::Stream(_) => Ok(()),
         }
     }
@@ -159,7 +159,7 @@ fn open_target(path: &Path, checkpoint: &mut Checkpoint) -> anyhow::Result<Resul
     }
     let note = &mut checkpoint.note;
     let file = ResultFile::open(path).with_context(cannot_write)?;
-    if file.end() == 0 {
+    if file.end == 0 {
         (note.written, note.length, note.last) = (0, 0, None);
     } else if note.out.as_deref() != Some(path) {
         return Err(UsageError(format!(

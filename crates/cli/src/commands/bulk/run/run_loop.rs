@@ -24,7 +24,7 @@ use super::progress_bars::ProgressBars;
 use super::results::ResultWriter;
 use super::summary::RunSummary;
 use super::validate::ValidatedFile;
-use super::{FailedLines, RETENTION};
+use super::{FailedLines, RETENTION, RunContext};
 use crate::commands::bulk::input::JobInput;
 use crate::terminal::{Terminal, count, say};
 
@@ -55,14 +55,6 @@ pub(super) struct RunLoop<'a> {
     bounds: Option<TenantBounds>,
 }
 
-/// Dependencies of a run.
-pub(super) struct RunDeps<'a> {
-    pub(super) store: Arc<AnyStore>,
-    pub(super) client: &'a Outflow,
-    pub(super) file: &'a ValidatedFile<'a>,
-    pub(super) failed_lines: FailedLines,
-}
-
 /// Lines of a file that are not over.
 #[derive(Default)]
 struct RemainingLines {
@@ -74,15 +66,20 @@ struct RemainingLines {
 
 impl<'a> RunLoop<'a> {
     /// Reads the results of earlier runs.
-    pub(super) async fn new(deps: RunDeps<'a>, writer: ResultWriter) -> anyhow::Result<Self> {
+    pub(super) async fn new(
+        context: &RunContext<'a>,
+        store: Arc<AnyStore>,
+        failed_lines: FailedLines,
+        writer: ResultWriter,
+    ) -> anyhow::Result<Self> {
         let clock = SystemClock::new();
         let mut run = Self {
-            results: LineResults::new(&deps.store, deps.file, writer),
-            store: deps.store,
-            client: deps.client,
-            file: deps.file,
-            failed_lines: deps.failed_lines,
-            action: (1, action_name(deps.file.input, 1)?),
+            results: LineResults::new(&store, context.file, writer),
+            store,
+            client: context.client,
+            file: context.file,
+            failed_lines,
+            action: (1, action_name(context.file.input, 1)?),
             begun: clock.now(),
             clock,
             before: 0,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::line_results::LineCounts;
 use super::run_loop::LoopEnd;
 use crate::exit::Exit;
-use crate::terminal::format_span;
+use crate::terminal::{format_span, millis};
 
 /// Summary of a run.
 pub(super) struct RunSummary {
@@ -143,10 +143,6 @@ impl RunSummary {
 fn ratio(part: u64, total: u64) -> String {
     let parts = u128::from(part) * 100 / u128::from(total.max(1));
     format!("{}.{:02}", parts / 100, parts % 100)
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

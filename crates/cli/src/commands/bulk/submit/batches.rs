@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use crate::commands::bulk::input::{InputJob, JobInput};
-use crate::commands::bulk::tables::part;
+use crate::commands::json_fields::part;
 
 /// Line number and error.
 type LineError = (u64, String);

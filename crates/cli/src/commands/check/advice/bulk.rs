@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::Api;
-use outflow_bulk::config::{BulkConfig, BulkScheduler};
+use outflow_bulk::{EngineSettings, SchedulerKind};
 
 use super::{ConfigAdvice, WrittenKey};
 use crate::config::ProgramConfig;
@@ -18,7 +18,7 @@ pub(super) fn find_advice(config: &ProgramConfig) -> impl Iterator<Item = Config
 /// one leaves quota unused.
 fn check_backoff_base(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let written = backoff_key(config, "bulk.congestion.base_backoff")?;
-    let base = config.bulk.congestion.base();
+    let base = config.bulk.engine.congestion.base();
     let differs = |api: &&Api| windows(api).next().is_some() && !windows(api).any(|one| one == base);
     let api = config.client.apis.iter().find(differs)?;
     let window = windows(api).min()?;
@@ -41,8 +41,8 @@ fn windows(api: &Api) -> impl Iterator<Item = Duration> {
 /// Finds a backoff that is longer than all attempts of a job together.
 fn check_backoff_max(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let written = backoff_key(config, "bulk.congestion.max_backoff")?;
-    let longest = config.bulk.congestion.max();
-    let attempts = config.bulk.timeout.saturating_mul(ATTEMPTS);
+    let longest = config.bulk.engine.congestion.max();
+    let attempts = config.bulk.engine.timeout.saturating_mul(ATTEMPTS);
     (longest > attempts).then(|| {
         written.advise(
             format!(
@@ -57,7 +57,7 @@ fn check_backoff_max(config: &ProgramConfig) -> Option<ConfigAdvice> {
 /// Returns a written key of the formula, or the scheduler that uses it.
 fn backoff_key(config: &ProgramConfig, key: &str) -> Option<WrittenKey> {
     let scheduler = || {
-        let uses = config.bulk.scheduler != BulkScheduler::Permit;
+        let uses = config.bulk.engine.scheduler != SchedulerKind::Permit;
         uses.then(|| WrittenKey::from_key(&config.client, "bulk.scheduler".to_owned()))?
     };
     WrittenKey::from_key(&config.client, key.to_owned()).or_else(scheduler)
@@ -68,7 +68,7 @@ fn check_statistics_memory(config: &ProgramConfig) -> Option<ConfigAdvice> {
     let keys = ["stats_retention", "snapshot_interval"];
     let written = |key| WrittenKey::from_key(&config.client, format!("bulk.congestion.{key}"));
     let written = keys.into_iter().find_map(written)?;
-    let (tenants, bytes) = statistics(&config.bulk);
+    let (tenants, bytes) = statistics(&config.bulk.engine);
     (bytes > MAX_MEMORY).then(|| {
         written.advise(
             format!(
@@ -81,10 +81,10 @@ fn check_statistics_memory(config: &ProgramConfig) -> Option<ConfigAdvice> {
 }
 
 /// Returns the number of tenants and the bytes of their samples.
-fn statistics(bulk: &BulkConfig) -> (u128, u128) {
-    let interval = bulk.snapshot_interval.as_nanos().max(1);
-    let each = (bulk.stats_retention.as_nanos() / interval).max(1);
-    let named = u128::try_from(bulk.tenants.len()).unwrap_or(u128::MAX);
+fn statistics(settings: &EngineSettings) -> (u128, u128) {
+    let interval = settings.snapshot_every.as_nanos().max(1);
+    let each = (settings.retention.statistics.as_nanos() / interval).max(1);
+    let named = u128::try_from(settings.tenants.len()).unwrap_or(u128::MAX);
     let tenants = named.max(MIN_TENANTS);
     (tenants, each.saturating_mul(SAMPLE_BYTES).saturating_mul(tenants))
 }

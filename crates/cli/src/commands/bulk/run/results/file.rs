@@ -15,7 +15,7 @@ use crate::commands::bulk::run::checkpoint::{LastWrite, RunNote};
 pub(super) struct ResultFile {
     file: File,
     /// Known length.
-    end: u64,
+    pub(super) end: u64,
 }
 
 impl ResultFile {
@@ -24,11 +24,6 @@ impl ResultFile {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         let end = file.metadata()?.len();
         Ok(Self { file, end })
-    }
-
-    /// Returns the known length.
-    pub(super) const fn end(&self) -> u64 {
-        self.end
     }
 
     /// Returns true if the file holds the noted results. A note of an earlier version has no checksum, and is
