@@ -208,12 +208,12 @@ impl AdaptiveLimit {
     /// let through and corrects the shrink at once.
     pub fn clean(&mut self, now: Nanos, passed: PassedUnits) {
         let now = self.advance(now);
-        if self.mode == AdaptiveMode::Off || now < self.held_until {
-            return;
-        }
         if self.shrunk.is_none_or(|shrunk| passed.sent > shrunk) {
             self.is_tried = true;
             self.full_window.clear();
+        }
+        if self.mode == AdaptiveMode::Off || now < self.held_until {
+            return;
         }
         let span = self.window();
         if let Some(burst) = self.burst.filter(|burst| now.since(burst.since) < span) {

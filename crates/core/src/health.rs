@@ -290,12 +290,7 @@ impl Health {
     /// Enters another state and resets everything that belongs to one state.
     fn enter(&mut self, now: Nanos, step: HealthStep) -> HealthTransition {
         let from = core::mem::replace(&mut self.state, step.to);
-        if step.to != HealthState::Normal && self.outage.is_none() {
-            self.outage = Some(Outage {
-                since: now,
-                cause: self.outage_cause(step.reason),
-            });
-        }
+        self.outage = Some(self.outage_after(now, step.reason));
         self.generation = self.generation.wrapping_add(1);
         self.since = now;
         self.until = step.until;
@@ -331,9 +326,8 @@ impl Health {
         self.cooldown = Cooldown::first(settings);
         let cause = self.outage.take().map(|outage| outage.cause);
         let by_probes = matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered);
-        // An operator who forces or releases a state wants full speed.
         let ramps = match settings.ramp_after {
-            RampRule::Always => by_probes && cause != Some(OutageCause::Operator),
+            RampRule::Always => by_probes,
             RampRule::Throttles => {
                 cause == Some(OutageCause::Throttles) && (by_probes || reason == TransitionReason::SuccessWindowOk)
             }
@@ -344,34 +338,41 @@ impl Health {
         }
     }
 
-    const fn outage_cause(&self, reason: TransitionReason) -> OutageCause {
-        match reason {
-            TransitionReason::Forced => OutageCause::Operator,
-            TransitionReason::Banned => OutageCause::Throttles,
-            _ if self.streak > 0 => OutageCause::Throttles,
-            _ => OutageCause::Failures,
+    /// Returns the outage that goes on or begins with a transition. The time for which an operator
+    /// holds a state is no part of it, and says nothing about the rate.
+    fn outage_after(&self, now: Nanos, reason: TransitionReason) -> Outage {
+        let begun = |cause| Outage { since: now, cause };
+        match (reason, self.outage) {
+            (TransitionReason::Forced | TransitionReason::Released, _) => begun(OutageCause::Operator),
+            (_, Some(outage)) => outage,
+            (_, None) => begun(self.cause_of_failures()),
+        }
+    }
+
+    /// Returns the cause of an outage that begins now: throttles, if the last outcome or at least
+    /// half of the failures were some.
+    fn cause_of_failures(&self) -> OutageCause {
+        let throttled = self.window.counts().throttled;
+        let is_most = throttled > 0 && throttled >= self.window.failures() - throttled;
+        if self.streak > 0 || is_most {
+            OutageCause::Throttles
+        } else {
+            OutageCause::Failures
         }
     }
 
     /// Returns the next Sleep without a server's time, before its jitter.
     fn next_cooldown(&self, now: Nanos) -> Cooldown {
         let settings = self.settings();
-        match settings.cooldown {
-            CooldownRule::Doubling => self.cooldown,
-            CooldownRule::Share => {
-                let lasting = self.outage.map_or(Duration::ZERO, |outage| now.since(outage.since));
-                let throttled = match self.outage {
-                    Some(outage) => outage.cause == OutageCause::Throttles,
-                    None => self.streak > 0,
-                };
-                let least = if throttled {
-                    self.limits.longest_window / 10
-                } else {
-                    Duration::ZERO
-                };
-                Cooldown::share_of(lasting, least, settings)
-            }
+        if settings.cooldown == CooldownRule::Doubling {
+            return self.cooldown;
         }
+        let outage = self.outage_after(now, TransitionReason::Streak);
+        let least = match outage.cause {
+            OutageCause::Throttles => self.limits.longest_window / 10,
+            OutageCause::Failures | OutageCause::Operator => Duration::ZERO,
+        };
+        Cooldown::share_of(now.since(outage.since), least, settings)
     }
 
     fn draw_sleep(&self, now: Nanos, entropy: u64) -> Duration {

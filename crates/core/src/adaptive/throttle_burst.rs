@@ -66,8 +66,9 @@ impl AdaptiveLimit {
     /// Returns true if the limit was in use, so that a lower one would have avoided the throttle. A
     /// long window is lowered once in a window at most.
     fn is_about_rate(&self, now: Nanos, counts: ThrottleCounts) -> bool {
-        let half = self.level.halved(FineRate::units(2)).whole().max(2);
-        let in_use = counts.used >= half || self.is_countable(counts.admitted);
+        let two = FineRate::units(2);
+        let half = self.level.halved(two).max(two);
+        let in_use = FineRate::units(counts.used) >= half || self.is_countable(counts.admitted);
         let recently = self.shrunk.is_some_and(|shrunk| now.since(shrunk) < self.window());
         in_use && !(self.is_long() && recently)
     }

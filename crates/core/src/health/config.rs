@@ -50,7 +50,8 @@ pub struct HealthSettings {
     pub max_retry_after: Duration,
     /// The shortest Sleep without a server's time; the server may ask for less.
     pub sleep_min: Duration,
-    /// The longest Sleep without a server's time; the server may ask for more.
+    /// The longest Sleep without a server's time; the server may ask for more. Jitter is added to a
+    /// Sleep that is a share, and kept within this bound if it doubles.
     pub sleep_max: Duration,
     /// Random extension of a Sleep as a share of its cooldown, so that several processes do not
     /// wake together.

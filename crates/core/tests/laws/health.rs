@@ -8,6 +8,7 @@
 
 mod api;
 mod edges;
+mod history;
 mod laws;
 mod operator_override;
 mod probes;

@@ -2,9 +2,9 @@
 
 use core::time::Duration;
 
-use outflow_core::{HealthDecision, HealthSettings, HealthState, Nanos, Outcome};
+use outflow_core::{HealthDecision, HealthState, Nanos, Outcome};
 
-use super::api::Api;
+use super::api::{Api, RECOVERING};
 
 const THIRTY_DAYS: Duration = Duration::from_hours(720);
 
@@ -28,7 +28,7 @@ fn outcome(weather: u64, entropy: u64) -> Outcome {
 // A call about every 300 ms: nine million of them.
 #[test]
 fn thirty_days_leave_no_stuck_state_and_no_growth() {
-    let mut api = Api::new(&HealthSettings::CAUTIOUS);
+    let mut api = Api::new(&RECOVERING);
     let end = api.now.saturating_add(THIRTY_DAYS);
     let mut last_sent = api.now;
     let mut visited = [0_u64; 5];
