@@ -129,12 +129,12 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Places the upper bound at the throttled rate. If the count is reliable and far below, it goes
-    /// one unit above the count: that many passed, and one more did not.
+    /// Places the upper bound at the throttled rate, or one unit above a reliable count: that many
+    /// passed, and one more did not.
     fn place_upper_bound(&mut self, throttled_at: FineRate, admitted: u64) {
         let counted = self.is_countable(admitted)
             && self.level == FineRate::units(admitted)
-            && self.level.is_far_below(throttled_at);
+            && self.level.plus_unit() < throttled_at;
         let at = if counted { self.level.plus_unit() } else { throttled_at };
         if let Some(upper_bound) = &mut self.upper_bound {
             upper_bound.at = at;
