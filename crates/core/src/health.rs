@@ -17,20 +17,20 @@ mod decision;
 mod invalid_config;
 mod on_outcome;
 mod operator_override;
+mod outage;
 mod probe;
 mod ramp;
+mod rules;
 mod snapshot;
 mod state;
 mod timers;
 
 use core::time::Duration;
 
-pub use config::{
-    CooldownRule, Escalation, HealthConfig, HealthSettings, ProbeInstant, ProbePatience, RampRule, RateFactor,
-    ThrottleExit,
-};
+pub use config::{HealthConfig, HealthSettings, RateFactor};
 pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
+pub use rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 pub use snapshot::{HealthSnapshot, RampStage};
 pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionReason};
 
@@ -38,6 +38,7 @@ use crate::backoff::uniform;
 use crate::time::span_nanos;
 use crate::{ErrorWindow, Nanos, Rate};
 use cooldown::Cooldown;
+use outage::{Outage, OutageCause};
 use probe::ProbeSlots;
 use ramp::Ramp;
 
@@ -337,47 +338,6 @@ impl Health {
             self.ramp = Ramp::start(now, settings);
         }
     }
-
-    /// Returns the outage that goes on or begins with a transition. The time for which an operator
-    /// holds a state is no part of it, and says nothing about the rate.
-    fn outage_after(&self, now: Nanos, reason: TransitionReason) -> Outage {
-        let begun = |cause| Outage { since: now, cause };
-        match (reason, self.outage) {
-            (TransitionReason::Forced | TransitionReason::Released, _) => begun(OutageCause::Operator),
-            (_, Some(outage)) => outage,
-            (_, None) => begun(self.cause_of_failures()),
-        }
-    }
-
-    /// Returns the cause of an outage that begins now: throttles, if the last outcome or at least
-    /// half of the failures were some.
-    fn cause_of_failures(&self) -> OutageCause {
-        let throttled = self.window.counts().throttled;
-        let is_most = throttled > 0 && throttled >= self.window.failures() - throttled;
-        if self.streak > 0 || is_most {
-            OutageCause::Throttles
-        } else {
-            OutageCause::Failures
-        }
-    }
-
-    /// Returns the next Sleep without a server's time, before its jitter.
-    fn next_cooldown(&self, now: Nanos) -> Cooldown {
-        let settings = self.settings();
-        if settings.cooldown == CooldownRule::Doubling {
-            return self.cooldown;
-        }
-        let outage = self.outage_after(now, TransitionReason::Streak);
-        let least = match outage.cause {
-            OutageCause::Throttles => self.limits.longest_window / 10,
-            OutageCause::Failures | OutageCause::Operator => Duration::ZERO,
-        };
-        Cooldown::share_of(now.since(outage.since), least, settings)
-    }
-
-    fn draw_sleep(&self, now: Nanos, entropy: u64) -> Duration {
-        self.next_cooldown(now).draw(self.settings(), entropy)
-    }
 }
 
 /// Facts about the limits of an API.
@@ -396,20 +356,6 @@ impl Default for LimitContext {
             concurrency: 16,
         }
     }
-}
-
-/// Time since Normal was left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Outage {
-    since: Nanos,
-    cause: OutageCause,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum OutageCause {
-    Throttles,
-    Failures,
-    Operator,
 }
 
 /// An error ratio that was seen and must persist before it is believed.

@@ -6,7 +6,8 @@
 
 use core::time::Duration;
 
-use super::config::{CooldownRule, HealthSettings};
+use super::config::HealthSettings;
+use super::rules::CooldownRule;
 use crate::backoff::uniform;
 use crate::time::span_nanos;
 

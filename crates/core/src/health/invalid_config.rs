@@ -151,7 +151,11 @@ mod tests {
 
     #[test]
     fn the_profiles_are_valid() {
-        for profile in [HealthSettings::ADAPTIVE, HealthSettings::CAUTIOUS, HealthSettings::BREAKER] {
+        for profile in [
+            HealthSettings::ADAPTIVE,
+            HealthSettings::CAUTIOUS,
+            HealthSettings::BREAKER,
+        ] {
             assert!(HealthConfig::new(profile).is_ok());
         }
     }

@@ -5,8 +5,8 @@
 
 use core::time::Duration;
 
-use super::config::{Escalation, ProbeInstant, ProbePatience, ThrottleExit};
 use super::decision::TicketStatus;
+use super::rules::{Escalation, ProbeInstant, ProbePatience, ThrottleExit};
 use super::{ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason};
 use crate::outcome::{Outcome, OutcomeClass};
 use crate::{Nanos, Share};

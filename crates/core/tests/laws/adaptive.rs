@@ -5,6 +5,7 @@ mod growth;
 mod laws;
 mod long_windows;
 mod simulated_server;
+mod storms;
 
 use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos, PassedUnits, Rate};
 

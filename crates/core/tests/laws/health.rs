@@ -7,6 +7,7 @@
 )]
 
 mod adaptive_profile;
+mod adaptive_ramps;
 mod api;
 mod edges;
 mod history;

@@ -59,7 +59,11 @@ fn a_throttle_counts_only_if_half_of_the_limit_was_in_use() {
         (1, 1, 1, LimitChange::Unmoved),
     ] {
         let mut learned = guard(per_second(configured));
-        let evidence = Evidence::Throttled { sent: Nanos::from_secs(1), admitted, used };
+        let evidence = Evidence::Throttled {
+            sent: Nanos::from_secs(1),
+            admitted,
+            used,
+        };
         let seen = learned.evidence(Nanos::from_secs(1), evidence);
         assert_eq!(seen, change, "{configured}/s: {used} used, {admitted} passed");
     }

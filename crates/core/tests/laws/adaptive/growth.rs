@@ -149,7 +149,11 @@ fn an_expected_throttle_takes_a_whole_call() {
     assert_eq!((learned.effective(), bound / 1_000_000), (per_second(5), 6));
     for secs in now + 1..now + 20 {
         clean_at(&mut learned, secs, 5);
-        assert_eq!(learned.effective(), per_second(5), "whole calls below the throttled six");
+        assert_eq!(
+            learned.effective(),
+            per_second(5),
+            "whole calls below the throttled six"
+        );
     }
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 /// Event of an adaptive limit.
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     Throttled { ago: u64, admitted: u64, used: u64 },
     Limit(Rate),
     Quota { ahead: u64 },
@@ -20,7 +20,7 @@ fn number() -> impl Strategy<Value = u64> {
     prop_oneof![0..300_u64, Just(u64::MAX), any::<u64>()]
 }
 
-fn any_rate() -> impl Strategy<Value = Rate> {
+pub(super) fn any_rate() -> impl Strategy<Value = Rate> {
     let span = prop_oneof![Just(1_000_000_000_u64), 1..=u64::MAX];
     (number(), span)
         .prop_map(|(quantity, nanos)| Rate::new(quantity.max(1), Duration::from_nanos(nanos)).expect("positive"))
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Steps at instants that mostly go forward by up to three windows, and sometimes anywhere.
-fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
+pub(super) fn history() -> impl Strategy<Value = Vec<(Nanos, Step)>> {
     let jump = prop_oneof![9 => 0..3_000_000_000_u64, 1 => any::<u64>()];
     prop::collection::vec((jump, step()), 1..60).prop_map(|steps| {
         let mut now = 0_u64;
@@ -96,7 +96,11 @@ fn grew_slowly(mode: AdaptiveMode, before: Rate, after: Rate, admitted: u64) -> 
     }
     prop_assert!(after.quantity() <= admitted.saturating_mul(2), "untried {after}");
     if mode == AdaptiveMode::Guard && after.quantity() > admitted {
-        let percent = if before.per() > Duration::from_secs(1) { 150 } else { 125 };
+        let percent = if before.per() > Duration::from_secs(1) {
+            150
+        } else {
+            125
+        };
         // Rounding down may have hidden almost one unit before.
         let max = (u128::from(before.quantity()) + 1) * percent / 100;
         prop_assert!(u128::from(after.quantity()) <= max, "{before} to {after}");
@@ -104,7 +108,7 @@ fn grew_slowly(mode: AdaptiveMode, before: Rate, after: Rate, admitted: u64) -> 
     Ok(())
 }
 
-fn take(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos, step: &Step) {
+pub(super) fn take(learned: &mut AdaptiveLimit, mode: AdaptiveMode, now: Nanos, step: &Step) {
     let before = |ago| now.saturating_sub(Duration::from_nanos(ago));
     let after = |ahead| now.saturating_add(Duration::from_nanos(ahead));
     let evidence = match *step {

@@ -123,7 +123,11 @@ fn a_long_window_grows_by_half() {
     assert_eq!(learned.effective(), per_minute(270));
     let levels = (1..=4).map(|window| {
         let now = Nanos::from_secs(101 + window * 60);
-        let full = PassedUnits { sent: now, surely: 0, possibly: 600 };
+        let full = PassedUnits {
+            sent: now,
+            surely: 0,
+            possibly: 600,
+        };
         learned.clean(now, full);
         learned.effective().quantity()
     });

@@ -1,28 +1,29 @@
 //! The default profile: what leads to Sleep, how long it lasts, and the way back.
 
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use outflow_core::{
-    HealthChange, HealthOverride, HealthSettings, HealthState, LimitContext, Outcome, OutcomeClass, RampStage,
+    HealthChange, HealthDecision, HealthOverride, HealthSettings, HealthState, LimitContext, Outcome, OutcomeClass,
     TransitionReason,
 };
 use proptest::prelude::*;
 
-use super::api::{Api, SECOND, moved, rate};
+use super::api::{Api, SECOND, moved};
 
 fn adaptive() -> Api {
     Api::new(&HealthSettings::ADAPTIVE)
 }
 
 /// Eight failures in a row.
-fn asleep_after(outcome: Outcome) -> Api {
+pub(super) fn asleep_after(outcome: Outcome) -> Api {
     let mut api = adaptive();
     let change = api.calls(8, outcome);
     assert_eq!(moved(change), Some((HealthState::Sleep, TransitionReason::Streak)));
     api
 }
 
-fn half_open_after(outcome: Outcome) -> Api {
+pub(super) fn half_open_after(outcome: Outcome) -> Api {
     let mut api = asleep_after(outcome);
     assert_eq!(api.wake_when_due().map(|t| t.to), Some(HealthState::HalfOpen));
     api
@@ -97,7 +98,7 @@ outflow_testkit::laws! {
 }
 
 // A fifth fails, and never two in a row: eight of forty, seen twice 250 ms apart.
-fn throttle_after(outcome: Outcome) -> Api {
+pub(super) fn throttle_after(outcome: Outcome) -> Api {
     let mut api = adaptive();
     for _ in 0..8 {
         api.calls(4, Outcome::SUCCESS);
@@ -126,7 +127,11 @@ fn sleeps_for_a_share(outcome: Outcome, probes: &[(u64, u64)]) -> Result<(), Tes
         let until = failed.until.expect("a timer");
         let earliest = sent.saturating_add(share).max(failed.at);
         let latest = sent.saturating_add(share * 5 / 4).max(failed.at);
-        prop_assert!(until >= earliest && until <= latest, "{:?} of {share:?}", until.since(sent));
+        prop_assert!(
+            until >= earliest && until <= latest,
+            "{:?} of {share:?}",
+            until.since(sent)
+        );
     }
     Ok(())
 }
@@ -143,9 +148,15 @@ fn gives_up_in_time(latencies: &[u64]) -> Result<(), TestCaseError> {
     let sent = api.now;
     let _hangs = api.send();
     let given_up = api.wake_when_due().expect("given up");
-    prop_assert_eq!((given_up.to, given_up.reason), (HealthState::Sleep, TransitionReason::ProbeTimedOut));
+    prop_assert_eq!(
+        (given_up.to, given_up.reason),
+        (HealthState::Sleep, TransitionReason::ProbeTimedOut)
+    );
     let patience = given_up.at.since(sent).as_secs_f64();
-    prop_assert!((patience - (3.0 * usual).clamp(2.0, 15.0)).abs() < 0.001, "{patience} s");
+    prop_assert!(
+        (patience - (3.0 * usual).clamp(2.0, 15.0)).abs() < 0.001,
+        "{patience} s"
+    );
     // The Sleep of a second counts from the sending and is over.
     prop_assert_eq!(given_up.until, Some(given_up.at));
     Ok(())
@@ -155,9 +166,9 @@ fn gives_up_in_time(latencies: &[u64]) -> Result<(), TestCaseError> {
 fn recovers_slowly(latency: Duration, outcome: Outcome) -> Duration {
     let mut api = half_open_after(Outcome::NETWORK_FAILED);
     let began = api.now;
-    let mut in_flight = std::collections::VecDeque::new();
+    let mut in_flight = VecDeque::new();
     while api.state() != HealthState::Normal {
-        while let outflow_core::HealthDecision::Go(ticket) = api.health.admission(api.now) {
+        while let HealthDecision::Go(ticket) = api.health.admission(api.now) {
             in_flight.push_back((api.now.saturating_add(latency), ticket));
         }
         let answered = in_flight.front().map(|(at, _)| *at);
@@ -209,10 +220,16 @@ fn explained_throttles_do_not_count() {
     let mut api = adaptive();
     assert_eq!(api.calls(1_000, Outcome::THROTTLED.explained()), HealthChange::None);
     let snapshot = api.health.snapshot(api.now);
-    assert_eq!((snapshot.counts.throttled, snapshot.streak, snapshot.failures), (0, 0, 0));
+    assert_eq!(
+        (snapshot.counts.throttled, snapshot.streak, snapshot.failures),
+        (0, 0, 0)
+    );
     let asked = Outcome::THROTTLED.explained().with_retry_after(SECOND * 60);
     let slept = api.call(asked).transition().expect("a long wait");
-    assert_eq!((slept.to, slept.reason), (HealthState::Sleep, TransitionReason::RetryAfter));
+    assert_eq!(
+        (slept.to, slept.reason),
+        (HealthState::Sleep, TransitionReason::RetryAfter)
+    );
     assert_eq!(slept.until, Some(api.now.saturating_add(SECOND * 60)));
 }
 
@@ -229,10 +246,10 @@ fn an_explained_throttle_fails_a_probe() {
 fn three_good_probes_lead_to_normal() {
     let mut api = half_open_after(Outcome::SERVER_FAILED);
     let first = api.send();
-    assert!(!matches!(api.health.admission(api.now), outflow_core::HealthDecision::Go(_)));
+    assert!(!matches!(api.health.admission(api.now), HealthDecision::Go(_)));
     assert_eq!(api.answer(first, Outcome::SUCCESS), HealthChange::None);
     let [second, third] = [api.send(), api.send()];
-    assert!(!matches!(api.health.admission(api.now), outflow_core::HealthDecision::Go(_)));
+    assert!(!matches!(api.health.admission(api.now), HealthDecision::Go(_)));
     assert_eq!(api.answer(second, Outcome::SUCCESS), HealthChange::None);
     let recovered = moved(api.answer(third, Outcome::SUCCESS));
     assert_eq!(recovered, Some((HealthState::Normal, TransitionReason::ProbesOk)));
@@ -259,7 +276,10 @@ fn a_late_good_response_ends_the_sleep() {
         assert!(api.health.next_wakeup().is_some_and(|at| at > api.now), "a long Sleep");
         let ended = moved(api.answer(late, outcome));
         assert_eq!(ended, Some((HealthState::HalfOpen, TransitionReason::LateResponse)));
-        assert_eq!(moved(api.calls(3, Outcome::SUCCESS)).map(|(to, _)| to), Some(HealthState::Normal));
+        assert_eq!(
+            moved(api.calls(3, Outcome::SUCCESS)).map(|(to, _)| to),
+            Some(HealthState::Normal)
+        );
     }
 }
 
@@ -317,11 +337,17 @@ fn an_obeyed_wait_is_no_failed_recovery() {
 fn a_ban_without_a_time_is_a_failed_recovery() {
     let mut api = Api::half_open();
     for cooldown in [4, 8, 16, 32] {
-        assert_eq!(moved(api.call(Outcome::BANNED)).map(|(_, why)| why), Some(TransitionReason::Banned));
+        assert_eq!(
+            moved(api.call(Outcome::BANNED)).map(|(_, why)| why),
+            Some(TransitionReason::Banned)
+        );
         assert_eq!(api.health.snapshot(api.now).cooldown, SECOND * cooldown);
         api.wake_when_due();
     }
-    assert_eq!(moved(api.call(Outcome::BANNED)).map(|(to, _)| to), Some(HealthState::CacheOnly));
+    assert_eq!(
+        moved(api.call(Outcome::BANNED)).map(|(to, _)| to),
+        Some(HealthState::CacheOnly)
+    );
 }
 
 #[test]
@@ -347,74 +373,4 @@ fn a_sleep_after_throttles_takes_a_tenth_of_the_longest_window() {
         let span = slept.until.expect("a timer").since(slept.at);
         assert!(span >= SECOND * least && span <= SECOND * least * 5 / 4, "{span:?}");
     }
-}
-
-// 17, 19, … 34 and 35 of 35/s, a step every 1.25 s.
-#[test]
-fn a_recovery_from_throttles_ramps_for_ten_seconds() {
-    for outcome in [Outcome::THROTTLED, Outcome::BANNED] {
-        let mut api = match outcome.effect() {
-            OutcomeClass::Banned => Api::half_open_with(&HealthSettings::ADAPTIVE),
-            _ => half_open_after(outcome),
-        };
-        api.calls(3, Outcome::SUCCESS);
-        let recovered = api.now;
-        let mut speeds = vec![api.health.effective(rate("35/s")).quantity()];
-        while api.health.snapshot(api.now).ramp != RampStage::None {
-            assert_eq!(api.wake_when_due(), None);
-            speeds.push(api.health.effective(rate("35/s")).quantity());
-        }
-        assert_eq!(speeds, [17, 19, 21, 23, 25, 28, 31, 34, 35]);
-        assert_eq!(api.now.since(recovered), SECOND * 10);
-    }
-}
-
-#[test]
-fn a_recovery_from_other_failures_has_no_ramp() {
-    for outcome in [Outcome::SERVER_FAILED, Outcome::NETWORK_FAILED] {
-        let mut api = half_open_after(outcome);
-        api.call(Outcome::THROTTLED);
-        api.wake_when_due();
-        api.calls(3, Outcome::SUCCESS);
-        assert_eq!(api.state(), HealthState::Normal);
-        assert_eq!(api.health.effective(rate("35/s")), rate("35/s"), "the outage began otherwise");
-    }
-}
-
-// Ten successes end Throttle; the ramp follows only if most failures were throttles, whichever
-// outcome came last.
-#[test]
-fn throttle_leaves_to_normal_with_a_ramp_after_throttles() {
-    for (outcome, speed) in [(Outcome::THROTTLED, "17/s"), (Outcome::SERVER_FAILED, "35/s")] {
-        let mut api = throttle_after(outcome);
-        api.calls(10, Outcome::SUCCESS);
-        let left = api.wake_when_due().map(|t| (t.to, t.reason));
-        assert_eq!(left, Some((HealthState::Normal, TransitionReason::SuccessWindowOk)));
-        assert_eq!(api.health.effective(rate("35/s")), rate(speed));
-    }
-}
-
-// The hold of a day is no outage: the next Sleep is the shortest, and full speed follows.
-#[test]
-fn an_operators_release_has_no_ramp_and_no_outage() {
-    for hold in [HealthOverride::Sleep, HealthOverride::CacheOnly] {
-        let mut api = asleep_after(Outcome::THROTTLED);
-        api.health.force(api.now, hold);
-        api.pass(SECOND * 86_400);
-        api.health.release(api.now);
-        assert_eq!(api.health.snapshot(api.now).cooldown, SECOND);
-        api.calls(3, Outcome::SUCCESS);
-        assert_eq!(api.state(), HealthState::Normal);
-        assert_eq!(api.health.effective(rate("35/s")), rate("35/s"));
-    }
-}
-
-// A cautious machine ramps after every recovery by probes.
-#[test]
-fn a_cautious_recovery_ramps_after_a_release_too() {
-    let mut api = Api::usual();
-    api.health.force(api.now, HealthOverride::Sleep);
-    api.health.release(api.now);
-    api.calls(5, Outcome::SUCCESS);
-    assert_eq!(api.health.effective(rate("35/s")), rate("17/s"));
 }

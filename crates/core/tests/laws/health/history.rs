@@ -210,9 +210,7 @@ fn is_legal(settings: &HealthSettings, from: HealthState, to: HealthState, reaso
         }
         TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => edge == (HalfOpen, Normal),
         TransitionReason::ProbeFailed | TransitionReason::ProbeTimedOut => edge == (HalfOpen, Sleep),
-        TransitionReason::RecoveriesExhausted => {
-            settings.cache_only_after.is_some() && edge == (HalfOpen, CacheOnly)
-        }
+        TransitionReason::RecoveriesExhausted => settings.cache_only_after.is_some() && edge == (HalfOpen, CacheOnly),
         TransitionReason::AutoRecover => edge == (CacheOnly, Sleep),
         TransitionReason::Forced => to != HalfOpen,
         TransitionReason::Released => matches!(
