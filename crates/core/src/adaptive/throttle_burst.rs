@@ -132,10 +132,13 @@ impl AdaptiveLimit {
     /// Places the upper bound at the throttled rate, or one unit above a reliable count: that many
     /// passed, and one more did not.
     fn place_upper_bound(&mut self, throttled_at: FineRate, admitted: u64) {
-        let counted = self.is_countable(admitted)
-            && self.level == FineRate::units(admitted)
-            && self.level.plus_unit() < throttled_at;
-        let at = if counted { self.level.plus_unit() } else { throttled_at };
+        let counted = FineRate::units(admitted);
+        let is_reliable = self.is_countable(admitted) && self.level <= counted;
+        let at = if is_reliable {
+            counted.plus_unit().min(throttled_at)
+        } else {
+            throttled_at
+        };
         if let Some(upper_bound) = &mut self.upper_bound {
             upper_bound.at = at;
         }

@@ -99,6 +99,21 @@ fn a_small_count_sets_no_upper_bound() {
     assert_eq!(learned.snapshot(Nanos::ZERO).level, 6_250_000);
 }
 
+// Both steps were counted; a bound at the throttled rate would lead to the next throttle at once.
+#[test]
+fn the_upper_bound_is_one_call_above_the_count() {
+    for (counts, bound) in [([79, 78], 79), ([90, 85], 86), ([97, 90], 91)] {
+        let mut learned = guard(per_second(100));
+        learned.evidence(Nanos::from_secs(1), throttled(1_000, counts[0]));
+        let first = learned.snapshot(Nanos::from_secs(1)).upper_bound;
+        assert_eq!(first, Some(u128::from(counts[0] + 1) * 1_000_000));
+        clean_at(&mut learned, 2, counts[0]);
+        learned.evidence(Nanos::from_secs(3), throttled(3_000, counts[1]));
+        let second = learned.snapshot(Nanos::from_secs(3)).upper_bound;
+        assert_eq!(second, Some(bound * 1_000_000), "{counts:?}");
+    }
+}
+
 // Just below 51/s for twenty windows, and from 200 s on for a tenth of the time since the first
 // throttle there, up to ten minutes. Then one or two careful steps meet the server.
 #[test]
