@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use outflow::event::EventKind;
 use outflow::{Event, Events};
 use outflow_core::Clock;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use serde::Serialize;
 use smol_str::{SmolStr, format_smolstr};
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::{CancelToken, Event, Observer, SystemClock};
 use outflow_core::Clock;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use serde_json::Value;
 use smol_str::SmolStr;
 use tokio::sync::broadcast::{self, error::RecvError};

@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use outflow::{CancelToken, Permit};
 use outflow_core::{Clock, Nanos};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::sync::Notify;
 
 /// All leased permits.

@@ -1,6 +1,4 @@
 //! The section `[bulk]`: where jobs are stored, and how the engine runs them.
-//!
-//! Plain values.
 
 mod diff;
 pub(crate) mod location;

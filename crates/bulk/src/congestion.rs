@@ -10,7 +10,7 @@ use outflow_store::{
     CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest, SettleResult, Settlement,
     StoreError, SubmitReceipt, SubmitResult, TenantReport,
 };
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;

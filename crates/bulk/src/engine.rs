@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
 use outflow_store::{ActionReport, JobOutcome, JobStore, Name, StoreError};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep;

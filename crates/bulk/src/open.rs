@@ -12,7 +12,7 @@ use std::time::Duration;
 use outflow::{Api, Outflow, SpawnError, SystemClock, Tasks};
 use outflow_core::WallTime;
 use outflow_store::{AnyStore, EmbeddedStore, RedisStore, StoreError, Writer};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use secrecy::SecretString;
 
 use crate::config::BulkConfig;

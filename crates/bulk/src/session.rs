@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use outflow_core::Nanos;
 use outflow_store::{FencingToken, Name};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::error::BulkError;
 

@@ -8,7 +8,7 @@ use outflow::{Outflow, ReloadChanges, Tasks};
 use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
 use outflow_bulk::RunningEngine;
 use outflow_sidecar::{RejectionCounts, Sidecar};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use serde_json::Value;
 
 use crate::commands::{EffectiveValue, effective_values};

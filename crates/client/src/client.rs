@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
 pub use self::api_handle::ApiHandle;

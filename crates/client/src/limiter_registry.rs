@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::quality::RandomState;
 use outflow_core::{Cost, Decision, Nanos, Receipt, SharedLimiter};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
 use table::LimiterTable;

@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
 use outflow_core::{Clock, Nanos, TimerCallback};
-use parking_lot::{Condvar, Mutex};
+use outflow_sync::{Condvar, Mutex};
 
 /// Requested callbacks, and the condition that wakes the thread.
 #[derive(Default)]
@@ -55,10 +55,10 @@ impl TimerThread {
                 return due;
             }
             let span = entries.peek().map(|next| next.at.since(now));
-            match span {
-                Some(span) => drop(self.earlier.wait_for(&mut entries, span)),
-                None => self.earlier.wait(&mut entries),
-            }
+            entries = match span {
+                Some(span) => self.earlier.wait_for(entries, span),
+                None => self.earlier.wait(entries),
+            };
         }
     }
 }

@@ -13,7 +13,7 @@ use fastrand::Rng;
 use http::HeaderName;
 use http::request::Parts;
 use outflow_core::{Clock, Cost, Nanos};
-use parking_lot::{Mutex, MutexGuard};
+use outflow_sync::{Mutex, MutexGuard};
 
 use crate::arrival::{Arrival, Received};
 use crate::audit::{Audit, Recorder, Totals, WaitAudit};

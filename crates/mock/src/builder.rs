@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use fastrand::Rng;
 use http::HeaderName;
 use outflow_core::Clock;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::api::{MockApi, MockConfig, MockShared, State};
 use crate::audit::Recorder;

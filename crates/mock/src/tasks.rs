@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use hyper::rt::Executor;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 

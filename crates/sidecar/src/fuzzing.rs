@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::config::ServerConfig;
 use bytes::Bytes;

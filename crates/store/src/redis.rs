@@ -43,7 +43,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 pub use self::options::{RedisOptions, ReplicaWait};
 use self::script_call::ScriptRunner;

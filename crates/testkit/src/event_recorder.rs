@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outflow::event::{CallFinished, EventKind};
 use outflow::{Event, Events, Observer};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 /// Records every event, in order; clones share the record.
 #[derive(Clone, Default, Debug)]

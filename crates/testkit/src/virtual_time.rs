@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outflow_core::{Clock, ClockPair, Nanos, Timer, TimerCallback, WallTime};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};

@@ -100,11 +100,11 @@ impl TestStep {
     /// The seconds were measured on 2 cores of an otherwise idle machine, with all tools installed.
     fn info(self) -> StepInfo {
         let (name, effect, cold, warm) = match self {
-            Self::Install => ("install", INSTALL_EFFECT, 10, 10),
-            Self::Compile => ("compile", "compile all crates and their tests", 330, 60),
-            Self::DocTests => ("doc tests", DOC_TESTS_EFFECT, 60, 40),
-            Self::ModelCheck => ("model check", MODEL_CHECK_EFFECT, 40, 10),
-            Self::Tests => ("tests", "run all unit and integration tests", 430, 430),
+            Self::Install => ("install", INSTALL_EFFECT, 20, 10),
+            Self::Compile => ("compile", "compile all crates and their tests", 230, 60),
+            Self::DocTests => ("doc tests", DOC_TESTS_EFFECT, 10, 10),
+            Self::ModelCheck => ("model check", MODEL_CHECK_EFFECT, 25, 10),
+            Self::Tests => ("tests", "run all unit and integration tests", 410, 410),
         };
         StepInfo {
             name,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use outflow::event::EventKind;
 use outflow_core::Nanos;
 use outflow_store::ActionStage;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::BulkEvent;
 

@@ -10,7 +10,7 @@ use outflow::core::{Congestion, CongestionRule};
 use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValue, bulk};
 use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::maintenance::tenant_sampler::TenantSample;
 

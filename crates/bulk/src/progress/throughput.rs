@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outflow_core::Nanos;
 use outflow_store::Name;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 /// Number of jobs that ended in a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use outflow::{CancelToken, SpawnError, TaskGroup, Tasks};
 use outflow_store::{ActionReport, ActionStage, FinishedQuery, JobStore, Name};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 

@@ -3,7 +3,7 @@
 //! It is a bound of this engine and no server counts it. So it counts starts, and refunds nothing.
 
 use outflow_core::{Accounting, ClockPair, Cost, Decision, Limit, Meter, Nanos, Rate};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 /// Meter of all starts.
 #[derive(Default)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::pacing::{self, StartPacer};
 

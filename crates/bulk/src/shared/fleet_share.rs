@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use outflow::FleetShare;
 use outflow_core::Nanos;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 /// Counter of own and of all starts.
 #[derive(Debug, Default)]

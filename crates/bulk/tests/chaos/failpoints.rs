@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use outflow_sync::Mutex;
 use outflow_testkit::{Keep, RedisOptions, RedisServer};
-use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::runtime::Handle;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use followers::{FlightResult, Followers};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::key::FlightKey;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderName, Uri};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::sync::{Notify, Semaphore};
 
 use super::disk::{CacheDir, random_secret};

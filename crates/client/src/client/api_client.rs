@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use outflow_core::RetryBudget;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::builder::InvalidClientReason;
 use super::credential::AuthApplier;

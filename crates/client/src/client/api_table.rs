@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
 use super::api_client::{ApiClient, RetiredApi};

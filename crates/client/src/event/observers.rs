@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::Event;
 

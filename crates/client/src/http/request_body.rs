@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::time::Instant;
 
 /// Error of a caller's streamed body. Its text is never shown.

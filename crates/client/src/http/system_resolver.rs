@@ -68,7 +68,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use parking_lot::Mutex;
+    use outflow_sync::Mutex;
 
     use super::*;
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use outflow_sync::{Condvar, Mutex};
 
 use crate::metrics::{GaugeSnapshot, GaugeSource};
 
@@ -120,7 +120,7 @@ impl QueueShared {
         let mut queue = self.queue.lock();
         while queue.text.is_empty() && !queue.is_closed {
             queue.is_asleep = true;
-            self.wakeup.wait(&mut queue);
+            queue = self.wakeup.wait(queue);
         }
         queue.is_asleep = false;
         !queue.text.is_empty()
@@ -129,7 +129,7 @@ impl QueueShared {
     /// Pauses so that lines accumulate, unless the queue is closed.
     fn pause(&self) {
         let open = |queue: &mut LineQueue| !queue.is_closed;
-        self.wakeup.wait_while_for(&mut self.queue.lock(), open, PAUSE);
+        drop(self.wakeup.wait_while(self.queue.lock(), PAUSE, open));
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::Thread;
 
 use outflow_core::{Clock, Nanos};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use smol_str::SmolStr;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use arc_swap::ArcSwap;
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
 use super::effects::PendingEffects;

@@ -7,7 +7,7 @@ mod writer;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::support::sample_events::{self, NOON, event};
 use outflow::Observer;

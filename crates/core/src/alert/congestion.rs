@@ -51,7 +51,7 @@ impl CongestionAlert {
                  submit less"
             }
             Self::Capped => {
-                "the longest backoff is too short for this backlog, so jobs come back in herds: \
+                "the longest backoff is too short for this backlog, so many jobs return at once: \
                  raise max_backoff, or remove what holds them up"
             }
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use crate::config::ServerConfig;
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::sync::Notify;
 
 use super::response_body::BodySource;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outflow_core::{ClockPair, ManualClock, Nanos};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::*;
 use crate::{

@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::time::Instant;
 
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //! loss](super::data_loss), which stops everything. It is still reported, because missing jobs
 //! would never be done.
 
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 /// Server of the last handshake, and a pending notice.
 #[derive(Default)]

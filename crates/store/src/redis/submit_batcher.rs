@@ -18,7 +18,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Shared, WeakShared};
 use outflow_core::Cost;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::time::timeout;
 
 use super::error_map::unexpected_reply;

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use outflow_sync::{Mutex, MutexGuard};
 use tokio::io::ReadBuf;
 use tokio::time::Instant;
 

@@ -23,9 +23,15 @@ pub(super) const CRATES: &[CrateRow] = &[
         tests: "loom outflow-testkit proptest",
     },
     CrateRow {
+        name: "outflow-sync",
+        own: "",
+        foreign: "",
+        tests: "",
+    },
+    CrateRow {
         name: "outflow-store",
-        own: "outflow-core",
-        foreign: "bytes futures-util parking_lot redis rusqlite rustls smol_str tokio xxhash-rust",
+        own: "outflow-core outflow-sync",
+        foreign: "bytes futures-util redis rusqlite rustls smol_str tokio xxhash-rust",
         tests: "outflow-testkit proptest tempfile",
     },
     CrateRow {
@@ -36,9 +42,9 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow",
-        own: "outflow-core outflow-store outflow-config",
+        own: "outflow-core outflow-sync outflow-store outflow-config",
         foreign: "arc-swap blake3 bytes fastrand foldhash h2 http http-body http-body-util \
-                  http-cache-semantics hyper hyper-rustls hyper-util parking_lot percent-encoding \
+                  http-cache-semantics hyper hyper-rustls hyper-util percent-encoding \
                   pin-project-lite prometheus-client quick_cache rustix rustls \
                   rustls-platform-verifier secrecy serde serde_json slab smol_str tokio \
                   tokio-util tower-layer tower-service tracing tracing-subscriber",
@@ -46,8 +52,8 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-bulk",
-        own: "outflow-core outflow-store outflow-config outflow",
-        foreign: "arc-swap aws-lc-rs base64 bytes fastrand http parking_lot secrecy serde serde_json smol_str \
+        own: "outflow-core outflow-sync outflow-store outflow-config outflow",
+        foreign: "arc-swap aws-lc-rs base64 bytes fastrand http secrecy serde serde_json smol_str \
                   tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
@@ -59,15 +65,15 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-sidecar",
-        own: "outflow-core outflow-config outflow outflow-listener",
-        foreign: "arc-swap bytes getrandom http http-body http-body-util hyper hyper-util parking_lot \
+        own: "outflow-core outflow-sync outflow-config outflow outflow-listener",
+        foreign: "arc-swap bytes getrandom http http-body http-body-util hyper hyper-util \
                   secrecy serde_json smol_str subtle tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
     CrateRow {
         name: "outflow-admin",
-        own: "outflow-core outflow-store outflow-config outflow outflow-bulk outflow-listener",
-        foreign: "axum bytes getrandom http http-body http-body-util hyper hyper-util parking_lot secrecy \
+        own: "outflow-core outflow-sync outflow-store outflow-config outflow outflow-bulk outflow-listener",
+        foreign: "axum bytes getrandom http http-body http-body-util hyper hyper-util secrecy \
                   serde serde_json smol_str subtle tokio",
         tests: "outflow-mock outflow-testkit proptest tempfile",
     },
@@ -79,25 +85,25 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-mock",
-        own: "outflow-core",
-        foreign: "bytes fastrand http http-body http-body-util hyper hyper-util parking_lot rcgen rustls serde \
+        own: "outflow-core outflow-sync",
+        foreign: "bytes fastrand http http-body http-body-util hyper hyper-util rcgen rustls serde \
                   serde_json tokio tokio-rustls",
         tests: "proptest",
     },
     CrateRow {
         name: "outflow-cli",
-        own: "outflow-core outflow-store outflow-config outflow outflow-bulk outflow-listener \
+        own: "outflow-core outflow-sync outflow-store outflow-config outflow outflow-bulk outflow-listener \
               outflow-sidecar outflow-admin outflow-simulate outflow-mock",
         foreign: "anyhow arc-swap blake3 bytes clap clap_complete clap_mangen csv http \
-                  http-body-util hyper hyper-util indicatif notify parking_lot percent-encoding serde \
+                  http-body-util hyper hyper-util indicatif notify percent-encoding serde \
                   serde_json tokio",
         tests: "outflow-testkit proptest secrecy tempfile",
     },
     // No product row lists the next two, so only tests use them.
     CrateRow {
         name: "outflow-testkit",
-        own: "outflow-core outflow outflow-mock",
-        foreign: "fastrand parking_lot proptest rcgen rustix serde_json tempfile tokio",
+        own: "outflow-core outflow-sync outflow outflow-mock",
+        foreign: "fastrand proptest rcgen rustix serde_json tempfile tokio",
         tests: "",
     },
     CrateRow {

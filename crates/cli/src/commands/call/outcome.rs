@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 use outflow::event::{CacheLabel, Event, EventKind};
 use outflow::{Call, Error, Observer, Outflow, RefusalReason, SystemClock};
 use outflow_core::Clock;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use serde_json::{Map, Value, json};
 
 use super::OutputArgs;

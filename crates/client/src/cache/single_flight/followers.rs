@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::task::{Poll, Waker};
 
-use parking_lot::{Mutex, MutexGuard};
+use outflow_sync::{Mutex, MutexGuard};
 
 /// Followers of one flight.
 pub(super) struct Followers<T> {

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use outflow_core::Clock;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tracing::Level;
 
 use super::InitError;

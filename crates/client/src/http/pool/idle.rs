@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use hyper::client::conn::{http1, http2};
-use parking_lot::{Mutex, MutexGuard};
+use outflow_sync::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::ClockPair;
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 
 use super::transitions::catch_up;
 use crate::embedded::disk::write_op::WriteOp;

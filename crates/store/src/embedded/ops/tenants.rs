@@ -134,7 +134,7 @@ pub(crate) fn reset_congestion(state: &mut StoreState, name: &Name, moment: Cloc
     };
     if tenant.counts.non_ready > 0 {
         return Err(StoreError::refused(format!(
-            "{} jobs of {name} are put off: release them first",
+            "{} jobs of {name} are deferred: release them, or wait until they have run",
             tenant.counts.non_ready
         )));
     }

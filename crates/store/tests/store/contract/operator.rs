@@ -265,7 +265,7 @@ pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl
     settle(store, &taken[0], done()).await;
     let hour = JobEnd::Deferred(Defer::Fixed(Duration::from_hours(1)));
     settle(store, &taken[1], hour).await;
-    let refused = store.reset_congestion(&name("a")).await.expect_err("one is put off");
+    let refused = store.reset_congestion(&name("a")).await.expect_err("one is deferred");
     assert!(refused.is_refused());
     store.release_deferred(&name("a"), 9).await.expect("released");
     store.reset_congestion(&name("a")).await.expect("reset");

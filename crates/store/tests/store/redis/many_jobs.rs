@@ -46,7 +46,7 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
             .store
             .reset_congestion(&name("a"))
             .await
-            .expect_err("put off")
+            .expect_err("deferred")
             .is_refused()
     );
     fixture

@@ -127,7 +127,7 @@ local function end_done(entry, tenant, took, result)
   return A_DONE
 end
 
-local function end_buried(entry, tenant, words, result)
+local function end_dead_letter(entry, tenant, words, result)
   local job, outcome_at = entry.job, nil
   tenant[8] = tenant[8] + 1
   if entry.action then
@@ -146,7 +146,7 @@ local function survive(job) job.attempts, job.recoveries = job.attempts + 1, 0 e
 local function end_retry(entry, tenant, after, words, result)
   local job = entry.job
   survive(job)
-  if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
+  if job.retries >= job.max_retries then return end_dead_letter(entry, tenant, words, result) end
   job.retries = job.retries + 1
   add_error(job, words)
   entry.record = write_record(job, entry.record)
@@ -232,7 +232,7 @@ end
 local function end_retry_put_off(entry, tenant, form, words, result)
   local job = entry.job
   survive(job)
-  if job.retries >= job.max_retries then return end_buried(entry, tenant, words, result) end
+  if job.retries >= job.max_retries then return end_dead_letter(entry, tenant, words, result) end
   job.retries = job.retries + 1
   add_error(job, words)
   return wait_off(entry, tenant, form)
@@ -268,7 +268,7 @@ for i = 1, ends do
       answers[i] = end_retry_put_off(entry, tenant, form, long_words_and_result(rest))
     elseif kind == FAILED_END then
       entry.job.attempts = entry.job.attempts + 1
-      answers[i] = end_buried(entry, tenant, words_and_result(rest, form))
+      answers[i] = end_dead_letter(entry, tenant, words_and_result(rest, form))
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then
