@@ -3,9 +3,10 @@
 //! `cargo run -p outflow-testkit --features client --example recovery -- LIMITS MILLISECONDS [SCENARIO] [PHASE]`: with a
 //! scenario it prints its run, too.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow_testkit::recovery::{RecoveryPlan, RecoveryScenario};
+use outflow_testkit::recovery::{RecoveryPlan, RecoveryScenario, RunRecord};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,35 +33,32 @@ fn main() {
                 .expect("a runtime")
         };
         if word(2).is_some() {
-            let busy = runtime().block_on(plan.run_busy());
-            for (at, what) in busy.moves.iter().take(60) {
-                println!("  {at:8.2} {:?} -> {:?} ({:?})", what.from, what.to, what.reason);
-            }
-            for (at, drift) in busy.drifts.iter().take(60) {
-                println!("  {at:8.2} {}", drift.map_or("as configured".to_owned(), |drift| drift.to_string()));
-            }
-            println!("good {:?}", busy.good_by_second());
-            let mut by_second = vec![0; 2000];
-            for at in &busy.sent {
-                by_second[*at as usize] += 1;
-            }
-            println!("sent {:?}", &by_second[..plan.scenario.end().as_secs() as usize]);
-            let why: std::collections::BTreeMap<_, usize> =
-                busy.failed.iter().fold(Default::default(), |mut all, call| {
-                    *all.entry(call.why.clone()).or_default() += 1;
-                    all
-                });
-            println!("busy failed {why:?}");
-            let open = runtime().block_on(plan.run_open());
-            let why: std::collections::BTreeMap<_, usize> =
-                open.failed.iter().fold(Default::default(), |mut all, call| {
-                    *all.entry(call.why.clone()).or_default() += 1;
-                    all
-                });
-            println!("open failed {why:?}");
+            show("busy", &runtime().block_on(plan.run_busy()));
+            show("open", &runtime().block_on(plan.run_open()));
         }
         let began = std::time::Instant::now();
         let figures = runtime().block_on(plan.run());
         println!("{:32} {figures} [{:.1} s]", plan.scenario.name, began.elapsed().as_secs_f64());
     }
+}
+
+fn show(load: &str, run: &RunRecord) {
+    for (at, what) in run.moves.iter().take(60) {
+        println!("  {at:8.2} {:?} -> {:?} ({:?})", what.from, what.to, what.reason);
+    }
+    for (at, drift) in run.drifts.iter().take(60) {
+        let words = drift.map_or("as configured".to_owned(), |drift| drift.to_string());
+        println!("  {at:8.2} {words}");
+    }
+    println!("{load} good {:?}", RunRecord::by_second(&run.good));
+    println!("{load} sent {:?}", RunRecord::by_second(&run.sent));
+    println!("{load} refused {:?}", RunRecord::by_second(&run.refused));
+    let failed: Vec<f64> = run.failed.iter().map(|call| call.over.as_secs_f64()).collect();
+    println!("{load} failed {:?}", RunRecord::by_second(&failed));
+    let mut reasons = BTreeMap::new();
+    for call in &run.failed {
+        let words = call.why.split(';').next().unwrap_or_default();
+        *reasons.entry(words).or_insert(0) += 1;
+    }
+    println!("{load} failed {reasons:?}");
 }

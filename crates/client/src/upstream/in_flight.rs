@@ -21,6 +21,8 @@ pub(super) struct InFlight {
     attempts: Slab<InFlightAttempt>,
     pub(super) next_permit: u64,
     rtts: MinRtt,
+    /// Lowest round trip before the last outage; it is kept while there are no responses.
+    lowest: Option<Duration>,
 }
 
 /// An attempt with a permit, until its response begins.
@@ -67,6 +69,7 @@ impl InFlight {
             attempts: Slab::new(),
             next_permit: 1,
             rtts: MinRtt::default(),
+            lowest: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl InFlight {
         match end {
             AttemptEnd::Status(_) => {
                 let min_rtt = self.rtts.observe(now, now.since(sent));
+                self.lowest = self.rtts.lowest();
                 let timing = RequestTiming::Answered { sent, answered: now };
                 (timing, min_rtt)
             }
@@ -115,6 +119,11 @@ impl InFlight {
                 (RequestTiming::Lost { until }, self.rtts.floor(now))
             }
         }
+    }
+
+    /// Returns the lowest round trip that was seen, if there was a response.
+    pub(super) const fn lowest_latency(&self) -> Option<Duration> {
+        self.lowest
     }
 
     /// Returns the heap memory in bytes.

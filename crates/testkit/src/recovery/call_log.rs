@@ -100,10 +100,10 @@ impl RunRecord {
         self.moves.iter().filter(|(_, transition)| left(transition)).count()
     }
 
-    /// Returns the useful answers of each second, for a look at a run.
-    pub fn good_by_second(&self) -> Vec<usize> {
+    /// Returns the number of instants in each second, for a look at a run.
+    pub fn by_second(times: &[f64]) -> Vec<usize> {
         let mut counts = Vec::new();
-        for at in &self.good {
+        for at in times {
             let second = Duration::from_secs_f64(*at).as_secs();
             let second = usize::try_from(second).unwrap_or(usize::MAX);
             if counts.len() <= second {

@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::Nanos;
+use outflow_core::{HealthState, Nanos};
 
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
@@ -97,7 +97,11 @@ impl AdmissionState {
 
     /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
     /// reason to refuse it.
-    fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
+    fn wait_or_refuse(&mut self, mut request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
+        if let WaitDeadline::BeforeEnd(end) = request.deadline {
+            let latest = end.saturating_sub(self.expected_latency(request.group));
+            request.deadline = WaitDeadline::At(latest);
+        }
         let mut estimator = self.estimator(request.group, now);
         let estimate = estimator.estimate(request);
         if let Some(state) = estimator.find_fast_failure(request.group) {
@@ -111,6 +115,18 @@ impl AdmissionState {
             AcquireResult::Wait(key) => self.stay_or_refuse(request, key, estimate, now),
             result => result,
         }
+    }
+
+    /// Returns the shortest time in which a response can come. While the API is down, the first in the
+    /// queue are those with the least time left: without this, each of them would be a probe that is cut
+    /// off by its own deadline, and none would show that the API is back.
+    fn expected_latency(&self, group: u32) -> Duration {
+        let circuit = self.pool.circuits.index_for(group);
+        let unknown = match self.pool.circuits.get(circuit).health.state() {
+            HealthState::Normal => Duration::ZERO,
+            _ => UNKNOWN_LATENCY,
+        };
+        self.pool.in_flight.lowest_latency().unwrap_or(unknown)
     }
 
     /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
@@ -268,3 +284,6 @@ impl AdmissionState {
         }
     }
 }
+
+/// Latency of an API that is down and has never answered.
+const UNKNOWN_LATENCY: Duration = Duration::from_millis(200);
