@@ -12,23 +12,25 @@
 //! exceeds the configured one. It blocks no caller: waiting for a ban or a quota to end is the
 //! cooldown's task.
 
-use core::fmt;
 use core::time::Duration;
 
 use crate::{Nanos, Rate};
 use advertised_limit::AdvertisedLimit;
 use fine_rate::FineRate;
 use full_window::FullWindow;
+use limit_drift::DriftSpan;
 use throttle_burst::{ThrottleBurst, ThrottleCounts};
 use upper_bound::UpperBound;
 
 mod advertised_limit;
 mod fine_rate;
 mod full_window;
+mod limit_drift;
 mod snapshot;
 mod throttle_burst;
 mod upper_bound;
 
+pub use limit_drift::LimitDrift;
 pub use snapshot::AdaptiveSnapshot;
 
 named_enum! {
@@ -133,13 +135,6 @@ pub struct AdaptiveLimit {
     last: Nanos,
 }
 
-/// Duration of a drift: its start in this process, and its length in earlier ones.
-#[derive(Clone, Copy, Debug)]
-struct DriftSpan {
-    since: Nanos,
-    before: Duration,
-}
-
 impl AdaptiveLimit {
     /// Eight units let through are enough to count by: one more or less is about the usual blur.
     /// Fewer may be chance.
@@ -208,12 +203,12 @@ impl AdaptiveLimit {
     /// let through and corrects the shrink at once.
     pub fn clean(&mut self, now: Nanos, passed: PassedUnits) {
         let now = self.advance(now);
-        if self.mode == AdaptiveMode::Off || now < self.held_until {
-            return;
-        }
         if self.shrunk.is_none_or(|shrunk| passed.sent > shrunk) {
             self.is_tried = true;
             self.full_window.clear();
+        }
+        if self.mode == AdaptiveMode::Off || now < self.held_until {
+            return;
         }
         let span = self.window();
         if let Some(burst) = self.burst.filter(|burst| now.since(burst.since) < span) {
@@ -230,18 +225,6 @@ impl AdaptiveLimit {
         self.clean_since = now;
         let grown = self.grown(now).min(tried).min(self.top());
         self.rise_to(self.level.max(grown));
-    }
-
-    /// Returns the distance between the effective and the configured rate, if they differ. While
-    /// learning there is no configured rate to compare with.
-    pub fn drift(&self, now: Nanos) -> Option<LimitDrift> {
-        let drifting = self.drifting.filter(|_| self.mode == AdaptiveMode::Guard)?;
-        let here = now.max(self.last).since(drifting.since);
-        Some(LimitDrift {
-            configured: self.configured,
-            evidence: self.effective(),
-            lasting: drifting.before.saturating_add(here),
-        })
     }
 
     /// Moves the state to `now`, or keeps the latest time seen. An advertised limit that was not
@@ -378,23 +361,6 @@ impl AdaptiveLimit {
     /// that the server has recovered.
     const fn floor(&self) -> FineRate {
         FineRate::from_rate(self.configured).share(FLOOR)
-    }
-}
-
-/// Difference between the effective and the configured limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LimitDrift {
-    /// The configured rate.
-    pub configured: Rate,
-    /// The rate that the evidence allows.
-    pub evidence: Rate,
-    /// Duration of the difference, restarts included.
-    pub lasting: Duration,
-}
-
-impl fmt::Display for LimitDrift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "configured {}, evidence says {}", self.configured, self.evidence)
     }
 }
 

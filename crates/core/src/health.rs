@@ -17,20 +17,20 @@ mod decision;
 mod invalid_config;
 mod on_outcome;
 mod operator_override;
+mod outage;
 mod probe;
 mod ramp;
+mod rules;
 mod snapshot;
 mod state;
 mod timers;
 
 use core::time::Duration;
 
-pub use config::{
-    CooldownRule, Escalation, HealthConfig, HealthSettings, ProbeInstant, ProbePatience, RampRule, RateFactor,
-    ThrottleExit,
-};
+pub use config::{HealthConfig, HealthSettings, RateFactor};
 pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
+pub use rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 pub use snapshot::{HealthSnapshot, RampStage};
 pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionReason};
 
@@ -38,6 +38,7 @@ use crate::backoff::uniform;
 use crate::time::span_nanos;
 use crate::{ErrorWindow, Nanos, Rate};
 use cooldown::Cooldown;
+use outage::{Outage, OutageCause};
 use probe::ProbeSlots;
 use ramp::Ramp;
 
@@ -290,12 +291,7 @@ impl Health {
     /// Enters another state and resets everything that belongs to one state.
     fn enter(&mut self, now: Nanos, step: HealthStep) -> HealthTransition {
         let from = core::mem::replace(&mut self.state, step.to);
-        if step.to != HealthState::Normal && self.outage.is_none() {
-            self.outage = Some(Outage {
-                since: now,
-                cause: self.outage_cause(step.reason),
-            });
-        }
+        self.outage = Some(self.outage_after(now, step.reason));
         self.generation = self.generation.wrapping_add(1);
         self.since = now;
         self.until = step.until;
@@ -331,9 +327,8 @@ impl Health {
         self.cooldown = Cooldown::first(settings);
         let cause = self.outage.take().map(|outage| outage.cause);
         let by_probes = matches!(reason, TransitionReason::ProbesOk | TransitionReason::ProbesAnswered);
-        // An operator who forces or releases a state wants full speed.
         let ramps = match settings.ramp_after {
-            RampRule::Always => by_probes && cause != Some(OutageCause::Operator),
+            RampRule::Always => by_probes,
             RampRule::Throttles => {
                 cause == Some(OutageCause::Throttles) && (by_probes || reason == TransitionReason::SuccessWindowOk)
             }
@@ -342,40 +337,6 @@ impl Health {
         if ramps {
             self.ramp = Ramp::start(now, settings);
         }
-    }
-
-    const fn outage_cause(&self, reason: TransitionReason) -> OutageCause {
-        match reason {
-            TransitionReason::Forced => OutageCause::Operator,
-            TransitionReason::Banned => OutageCause::Throttles,
-            _ if self.streak > 0 => OutageCause::Throttles,
-            _ => OutageCause::Failures,
-        }
-    }
-
-    /// Returns the next Sleep without a server's time, before its jitter.
-    fn next_cooldown(&self, now: Nanos) -> Cooldown {
-        let settings = self.settings();
-        match settings.cooldown {
-            CooldownRule::Doubling => self.cooldown,
-            CooldownRule::Share => {
-                let lasting = self.outage.map_or(Duration::ZERO, |outage| now.since(outage.since));
-                let throttled = match self.outage {
-                    Some(outage) => outage.cause == OutageCause::Throttles,
-                    None => self.streak > 0,
-                };
-                let least = if throttled {
-                    self.limits.longest_window / 10
-                } else {
-                    Duration::ZERO
-                };
-                Cooldown::share_of(lasting, least, settings)
-            }
-        }
-    }
-
-    fn draw_sleep(&self, now: Nanos, entropy: u64) -> Duration {
-        self.next_cooldown(now).draw(self.settings(), entropy)
     }
 }
 
@@ -395,20 +356,6 @@ impl Default for LimitContext {
             concurrency: 16,
         }
     }
-}
-
-/// Time since Normal was left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Outage {
-    since: Nanos,
-    cause: OutageCause,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum OutageCause {
-    Throttles,
-    Failures,
-    Operator,
 }
 
 /// An error ratio that was seen and must persist before it is believed.

@@ -73,13 +73,12 @@ impl AdaptiveLimit {
             return LimitChange::Unmoved;
         };
         let (admitted, before) = (FineRate::units(admitted), self.level);
-        if admitted >= before {
+        let half = before.halved(self.floor());
+        let to = admitted.max(half);
+        if to >= before {
             return LimitChange::Unmoved;
         }
-        let half = before.halved(self.floor());
-        let counted = admitted >= half;
-        let to = admitted.max(half);
-        let at = if counted { to.plus_unit() } else { before };
+        let at = if admitted >= half { to.plus_unit() } else { before };
         (self.burst, self.clean_since) = (None, now);
         self.lower(now, to);
         self.upper_bound = Some(UpperBound::hit(now, at, None, self.configured.per()));

@@ -76,7 +76,6 @@ impl AdaptiveLimit {
         learned.upper_bound = snapshot.upper_bound.map(|at| UpperBound::remembered(moved(at), now));
         learned.advance(now);
         learned.held_until = now.saturating_add(snapshot.held_for);
-        learned.shrunk = Some(now);
         if drifted {
             learned.level = moved(snapshot.level);
         }

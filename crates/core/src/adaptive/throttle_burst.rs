@@ -66,8 +66,9 @@ impl AdaptiveLimit {
     /// Returns true if the limit was in use, so that a lower one would have avoided the throttle. A
     /// long window is lowered once in a window at most.
     fn is_about_rate(&self, now: Nanos, counts: ThrottleCounts) -> bool {
-        let half = self.level.halved(FineRate::units(2)).whole().max(2);
-        let in_use = counts.used >= half || self.is_countable(counts.admitted);
+        let two = FineRate::units(2);
+        let half = self.level.halved(two).max(two);
+        let in_use = FineRate::units(counts.used) >= half || self.is_countable(counts.admitted);
         let recently = self.shrunk.is_some_and(|shrunk| now.since(shrunk) < self.window());
         in_use && !(self.is_long() && recently)
     }
@@ -128,13 +129,16 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Places the upper bound at the throttled rate. If the count is reliable and far below, it goes
-    /// one unit above the count: that many passed, and one more did not.
+    /// Places the upper bound at the throttled rate, or one unit above a reliable count: that many
+    /// passed, and one more did not.
     fn place_upper_bound(&mut self, throttled_at: FineRate, admitted: u64) {
-        let counted = self.is_countable(admitted)
-            && self.level == FineRate::units(admitted)
-            && self.level.is_far_below(throttled_at);
-        let at = if counted { self.level.plus_unit() } else { throttled_at };
+        let counted = FineRate::units(admitted);
+        let is_reliable = self.is_countable(admitted) && self.level <= counted;
+        let at = if is_reliable {
+            counted.plus_unit().min(throttled_at)
+        } else {
+            throttled_at
+        };
         if let Some(upper_bound) = &mut self.upper_bound {
             upper_bound.at = at;
         }

@@ -7,6 +7,7 @@
 use core::time::Duration;
 
 use super::invalid_config::InvalidHealth;
+use super::rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 use crate::{Rate, Share};
 
 /// All settings of the machine, as written. Every one can be changed at run time.
@@ -50,7 +51,8 @@ pub struct HealthSettings {
     pub max_retry_after: Duration,
     /// The shortest Sleep without a server's time; the server may ask for less.
     pub sleep_min: Duration,
-    /// The longest Sleep without a server's time; the server may ask for more.
+    /// The longest Sleep without a server's time; the server may ask for more. Jitter is added to a
+    /// Sleep that is a share, and kept within this bound if it doubles.
     pub sleep_max: Duration,
     /// Random extension of a Sleep as a share of its cooldown, so that several processes do not
     /// wake together.
@@ -304,69 +306,6 @@ impl HealthConfig {
 impl Default for HealthConfig {
     fn default() -> Self {
         Self(HealthSettings::ADAPTIVE)
-    }
-}
-
-named_enum! {
-    /// State that follows Throttle when calls succeed again.
-    pub enum ThrottleExit {
-        /// Full speed: calls that pass in Throttle are probes already.
-        Normal = "normal",
-        /// Probes.
-        HalfOpen = "half_open",
-    }
-}
-
-named_enum! {
-    /// Duration of a Sleep without a server's time.
-    pub enum CooldownRule {
-        /// Grows by `cooldown_factor` with each failed recovery.
-        Doubling = "doubling",
-        /// A share of the time since Normal was left.
-        Share = "share",
-    }
-}
-
-named_enum! {
-    /// Time that a probe is given.
-    pub enum ProbePatience {
-        /// `probe_timeout`.
-        Fixed = "fixed",
-        /// Three times the usual latency, at least two seconds and at most `probe_timeout`. A good
-        /// response that comes later ends the Sleep.
-        Latency = "latency",
-    }
-}
-
-named_enum! {
-    /// Instant of a probe.
-    pub enum ProbeInstant {
-        /// Its failure.
-        Failure = "failure",
-        /// Its sending: a probe that hangs does not add its timeout to the Sleep.
-        Sending = "sending",
-    }
-}
-
-named_enum! {
-    /// Outages after which the rate grows by a ramp.
-    pub enum RampRule {
-        /// All that end with probes.
-        Always = "always",
-        /// Those that began with throttled calls: after others the rate was not the cause.
-        Throttles = "throttles",
-        /// None.
-        Never = "never",
-    }
-}
-
-named_enum! {
-    /// Target of a transition from Normal after failures.
-    pub enum Escalation {
-        /// To a reduced rate.
-        Throttle = "throttle",
-        /// To a full stop, as a circuit breaker does.
-        Sleep = "sleep",
     }
 }
 

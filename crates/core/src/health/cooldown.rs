@@ -1,12 +1,13 @@
 //! Sleep durations without a server's time, which grow while recoveries fail.
 //!
-//! A sleep is the cooldown plus a random share, so that several processes do not wake together. It
-//! stays between the shortest and the longest sleep. A wait that the server asked for is not
-//! shortened or jittered here.
+//! A sleep is the cooldown plus a random share, so that several processes do not wake together. The
+//! cooldown stays between the shortest and the longest sleep. A wait that the server asked for is
+//! not shortened or jittered here.
 
 use core::time::Duration;
 
 use super::config::HealthSettings;
+use super::rules::CooldownRule;
 use crate::backoff::uniform;
 use crate::time::span_nanos;
 
@@ -43,9 +44,13 @@ impl Cooldown {
         Duration::from_nanos(self.0)
     }
 
-    /// Draws a sleep of this cooldown. At the longest, the share is subtracted instead of added.
+    /// Draws a sleep of this cooldown. At the longest of a cooldown that doubles, the jitter is
+    /// subtracted instead of added.
     pub(super) fn draw(self, settings: &HealthSettings, entropy: u64) -> Duration {
-        let (least, max) = bounds(settings);
+        let (least, max) = match settings.cooldown {
+            CooldownRule::Doubling => bounds(settings),
+            CooldownRule::Share => (self.0, u64::MAX),
+        };
         let share = u128::from(settings.sleep_jitter.as_parts_per_million());
         let whole = 1_000_000 + share;
         let longest = u128::from(self.0) * whole / 1_000_000;

@@ -71,7 +71,7 @@ impl HealthTicket {
 pub(super) enum TicketStatus {
     /// Sent before the last transition: its outcome does not describe this state.
     Stale,
-    /// A probe of an earlier HalfOpen.
+    /// A probe of an earlier `HalfOpen`.
     LateProbe,
     /// An ordinary request of this state.
     Plain,

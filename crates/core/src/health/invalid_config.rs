@@ -151,7 +151,11 @@ mod tests {
 
     #[test]
     fn the_profiles_are_valid() {
-        for profile in [HealthSettings::CAUTIOUS, HealthSettings::BREAKER] {
+        for profile in [
+            HealthSettings::ADAPTIVE,
+            HealthSettings::CAUTIOUS,
+            HealthSettings::BREAKER,
+        ] {
             assert!(HealthConfig::new(profile).is_ok());
         }
     }
@@ -165,8 +169,10 @@ mod tests {
             (errors(|s| s.min_samples = 0), M::SamplesOutsideWindow),
             (errors(|s| s.min_samples = 301), M::SamplesOutsideWindow),
             (errors(|s| s.p_recover = Share::NONE), M::TripsOnNothing),
-            (errors(|s| s.n_throttle = 0), M::NoStreak),
-            (errors(|s| s.n_cacheonly = 0), M::NoStreak),
+            (errors(|s| s.min_failures = 301), M::SamplesOutsideWindow),
+            (errors(|s| s.n_throttle = Some(0)), M::NoStreak),
+            (errors(|s| s.n_failures = Some(0)), M::NoStreak),
+            (errors(|s| s.n_cacheonly = Some(0)), M::NoStreak),
             (errors(|s| s.p_recover = Share::percent(21)), M::RecoversAboveThrottle),
             (errors(|s| s.p_throttle = Share::percent(61)), M::ThrottlesAboveSleep),
             (errors(|s| s.s_recover = 0), M::NoRecovery),
@@ -178,9 +184,11 @@ mod tests {
                 M::CooldownShrinks,
             ),
             (errors(|s| s.throttle_share = Share::NONE), M::ThrottlesToNothing),
-            (errors(|s| s.concurrency = 0), M::NoConcurrency),
+            (errors(|s| s.concurrency = Some(0)), M::NoConcurrency),
             (errors(|s| s.probe_success = 0), M::NoProbes),
             (errors(|s| s.neutral_per_success = 0), M::NoProbes),
+            (errors(|s| s.probe_start = 0), M::ProbeConcurrencyOutOfRange),
+            (errors(|s| s.probe_start = 9), M::ProbeConcurrencyOutOfRange),
             (errors(|s| s.probe_concurrency = 0), M::ProbeConcurrencyOutOfRange),
             (errors(|s| s.probe_concurrency = 9), M::ProbeConcurrencyOutOfRange),
             (errors(|s| s.probe_timeout = none), M::NoProbeTime),
@@ -211,10 +219,15 @@ mod tests {
         let enough = [
             errors(|s| s.min_samples = s.window_length),
             errors(|s| s.p_recover = s.p_throttle),
-            errors(|s| s.p_throttle = s.p_sleep),
+            errors(|s| s.min_failures = s.window_length),
+            errors(|s| s.p_sleep = Some(s.p_throttle)),
+            errors(|s| s.p_sleep = None),
+            errors(|s| s.n_throttle = None),
+            errors(|s| s.n_cacheonly = None),
             errors(|s| s.short_retry_after = s.max_retry_after),
             errors(|s| s.sleep_min = s.sleep_max),
             errors(|s| s.cooldown_factor = RateFactor::ONE),
+            errors(|s| s.probe_start = 8),
             errors(|s| s.probe_concurrency = 8),
             errors(|s| s.ramp_factor = RateFactor::percent(101)),
             errors(|s| s.cache_only_after = Some(1)),
@@ -229,7 +242,7 @@ mod tests {
     #[test]
     fn all_errors_are_reported_in_one_message() {
         let settings = HealthSettings {
-            concurrency: 0,
+            concurrency: Some(0),
             sleep_min: Duration::ZERO,
             ..HealthSettings::CAUTIOUS
         };

@@ -5,8 +5,8 @@
 
 use core::time::Duration;
 
-use super::config::{Escalation, ProbeInstant, ProbePatience, ThrottleExit};
 use super::decision::TicketStatus;
+use super::rules::{Escalation, ProbeInstant, ProbePatience, ThrottleExit};
 use super::{ConfirmingRatio, Health, HealthChange, HealthState, HealthStep, HealthTicket, TransitionReason};
 use crate::outcome::{Outcome, OutcomeClass};
 use crate::{Nanos, Share};
@@ -69,12 +69,12 @@ impl Health {
         }
     }
 
-    /// Ends a Sleep if a probe that was given up succeeded.
+    /// Ends a Sleep if a probe that was given up got a good response.
     fn judge_late_probe(&self, now: Nanos, outcome: Outcome) -> Option<HealthStep> {
         let ends = self.state == HealthState::Sleep
             && self.hold.is_none()
             && self.settings().probe_patience == ProbePatience::Latency
-            && outcome.effect() == OutcomeClass::Success
+            && matches!(outcome.effect(), OutcomeClass::Success | OutcomeClass::Neutral)
             && now >= self.cooling_until;
         ends.then_some(HealthStep::to(HealthState::HalfOpen, TransitionReason::LateResponse))
     }
@@ -148,11 +148,11 @@ impl Health {
         }
         let reason = self.stop_reason(outcome).unwrap_or(TransitionReason::ProbeFailed);
         // The server named a time and is obeyed: that is no failed recovery.
-        if let Some(wait) = self.requested_wait(outcome, entropy) {
+        if outcome.retry_after().is_some() {
             return Some(HealthStep {
                 to: HealthState::Sleep,
                 reason,
-                until: now.saturating_add(wait),
+                until: self.sleep_until(now, outcome, entropy),
             });
         }
         Some(self.failed_probe(now, sent, reason, entropy))

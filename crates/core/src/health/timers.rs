@@ -5,9 +5,9 @@
 
 use core::time::Duration;
 
-use super::config::ProbePatience;
 use super::cooldown::Cooldown;
 use super::ramp::Ramp;
+use super::rules::ProbePatience;
 use super::{Health, HealthState, HealthStep, HealthTransition, TransitionReason};
 use crate::Nanos;
 

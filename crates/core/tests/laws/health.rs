@@ -6,11 +6,15 @@
     reason = "a test stops at the first surprise, its helpers too"
 )]
 
+mod adaptive_profile;
+mod adaptive_ramps;
 mod api;
 mod edges;
+mod history;
 mod laws;
 mod operator_override;
 mod probes;
+mod profiles;
 mod recovery;
 mod scenarios;
 mod soak;

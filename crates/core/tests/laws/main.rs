@@ -17,6 +17,7 @@ mod health;
 mod meter_changes;
 mod meter_set;
 mod reconcile;
+mod recovery;
 mod retry_after;
 mod retry_budget;
 mod server_hints;

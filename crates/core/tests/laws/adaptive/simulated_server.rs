@@ -8,10 +8,10 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos};
+use outflow_core::{AdaptiveLimit, AdaptiveMode, Evidence, Nanos, PassedUnits};
 use proptest::prelude::*;
 
-use super::{per_second, throttled};
+use super::{passed, per_second, throttled};
 
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -33,6 +33,8 @@ struct World {
     /// Calls that our meter counts: in flight, or answered less than a window ago.
     counted: u64,
     arrivals: VecDeque<Nanos>,
+    /// Calls sent in the last window.
+    sent: VecDeque<Nanos>,
     admitted: VecDeque<Nanos>,
     accepted: u64,
     refused: u64,
@@ -49,6 +51,7 @@ impl World {
             in_flight: 0,
             counted: 0,
             arrivals: VecDeque::new(),
+            sent: VecDeque::new(),
             admitted: VecDeque::new(),
             accepted: 0,
             refused: 0,
@@ -74,6 +77,7 @@ impl World {
         while self.in_flight < self.in_flight_most && self.counted < limit {
             self.in_flight += 1;
             self.counted += 1;
+            self.sent.push_back(self.now);
             let there = self.latency();
             self.at(there, Event::Arrives { sent: self.now });
         }
@@ -86,7 +90,7 @@ impl World {
         self.now = at;
         match event {
             Event::Arrives { sent } => {
-                let accepted = live(&mut self.arrivals, at) < self.real;
+                let accepted = live(&mut self.arrivals, at, WINDOW) < self.real;
                 if accepted {
                     self.arrivals.push_back(at);
                 }
@@ -104,11 +108,17 @@ impl World {
         if accepted {
             self.accepted += 1;
             self.admitted.push_back(self.now);
-            learned.clean(self.now, live(&mut self.admitted, self.now));
+            let passed = PassedUnits {
+                sent,
+                possibly: live(&mut self.admitted, self.now, WINDOW * 17 / 16),
+                surely: within(&self.admitted, self.now, WINDOW * 15 / 16),
+            };
+            learned.clean(self.now, passed);
         } else {
             self.refused += 1;
-            let admitted = live(&mut self.admitted, self.now);
-            learned.evidence(self.now, Evidence::Throttled { sent, admitted });
+            let admitted = live(&mut self.admitted, self.now, WINDOW * 17 / 16);
+            let used = live(&mut self.sent, self.now, WINDOW);
+            learned.evidence(self.now, Evidence::Throttled { sent, admitted, used });
         }
     }
 
@@ -121,12 +131,17 @@ impl World {
     }
 }
 
-/// Returns the number of entries that are less than a window old.
-fn live(log: &mut VecDeque<Nanos>, now: Nanos) -> u64 {
-    while log.front().is_some_and(|at| now.since(*at) >= WINDOW) {
+/// Drops entries that are older than `span` and returns the number of the others.
+fn live(log: &mut VecDeque<Nanos>, now: Nanos, span: Duration) -> u64 {
+    while log.front().is_some_and(|at| now.since(*at) >= span) {
         log.pop_front();
     }
-    u64::try_from(log.len()).expect("few")
+    within(log, now, span)
+}
+
+fn within(log: &VecDeque<Nanos>, now: Nanos, span: Duration) -> u64 {
+    let young = log.iter().rev().take_while(|at| now.since(**at) < span);
+    u64::try_from(young.count()).expect("few")
 }
 
 /// The two cases of operators: a limit far below the configured one, and one just below.
@@ -145,28 +160,33 @@ fn a_burst_is_recounted_when_it_has_finished() {
     }
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(50), Nanos::ZERO);
     learned.evidence(Nanos::from_millis(30), throttled(0, 5));
-    assert_eq!(learned.effective(), per_second(12));
-    learned.clean(Nanos::from_millis(40), 42);
+    assert_eq!(learned.effective(), per_second(25));
+    learned.clean(Nanos::from_millis(40), passed(0, 42));
     assert_eq!(learned.effective(), per_second(42));
-    learned.clean(Nanos::from_millis(50), 50);
+    learned.clean(Nanos::from_millis(50), passed(0, 50));
     assert_eq!(learned.effective(), per_second(47), "it was refused at 50");
 }
 
-/// Within 10 % of the real limit after 1,000 calls, at most 50 of which were throttled.
+/// 1,000 calls, at most 50 of which are throttled, lead to within 10 % of the real limit.
 fn finds(configured: u64, real: u64, in_flight: usize, noise: u64) -> Result<(), TestCaseError> {
     let mut learned = AdaptiveLimit::new(AdaptiveMode::Guard, per_second(configured), Nanos::ZERO);
     let mut world = World::new(real, in_flight, noise);
     world.run(&mut learned, 1_000);
-    let found = learned.effective().quantity();
     prop_assert!(world.refused <= 50, "{} refused of 1000 at {real}/s", world.refused);
-    prop_assert!(
-        found * 10 >= real * 9 && found * 10 <= real * 11,
-        "found {found}/s instead of {real}/s"
-    );
-    // The first burst is free; the rest runs at the real rate, with one window to learn it.
+    // The first burst is free; the rest runs at the real rate, with one window to learn it, and one
+    // more to grow back after a second step.
     let ideal = Duration::from_millis((1_000 - real) * 1_000 / real);
     let took = world.now.since(Nanos::ZERO);
-    prop_assert!(took <= ideal * 115 / 100 + WINDOW, "{took:?} instead of {ideal:?}");
+    prop_assert!(took <= ideal * 115 / 100 + WINDOW * 2, "{took:?} instead of {ideal:?}");
+    let is_found = |found: u64| found * 10 >= real * 9 && found * 10 <= real * 11;
+    // A second step takes a quarter, of which two clean windows return all but a tenth.
+    for _ in 0..2 {
+        if !is_found(learned.effective().quantity()) {
+            world.run(&mut learned, real);
+        }
+    }
+    let found = learned.effective().quantity();
+    prop_assert!(is_found(found), "found {found}/s instead of {real}/s");
     Ok(())
 }
 
@@ -183,7 +203,7 @@ outflow_testkit::laws! {
         (finding()) = |(configured, real, in_flight, noise)| finds(configured, real, in_flight, noise);
 }
 
-// 3 % a window from 50/s to 200/s is 47 windows; at most twice that, with the careful stretch.
+// 25 % a window from 50/s to 200/s is 7 windows, after a rest of 20 and careful steps.
 #[test]
 fn the_configured_rate_returns_after_the_server_recovers() {
     for (configured, real) in [(200, 50), (50, 42)] {
@@ -195,7 +215,7 @@ fn the_configured_rate_returns_after_the_server_recovers() {
         let healed = world.now;
         while learned.drift(world.now).is_some() {
             world.run(&mut learned, 10);
-            assert!(world.now.since(healed) < WINDOW * 100, "{configured}/s at {real}/s");
+            assert!(world.now.since(healed) < WINDOW * 40, "{configured}/s at {real}/s");
         }
         assert_eq!(learned.effective(), per_second(configured));
     }

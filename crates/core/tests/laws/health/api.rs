@@ -92,7 +92,11 @@ impl Api {
 
     /// A ban of a minute.
     pub(crate) fn asleep() -> Self {
-        let mut api = Self::usual();
+        Self::asleep_with(&HealthSettings::CAUTIOUS)
+    }
+
+    fn asleep_with(settings: &HealthSettings) -> Self {
+        let mut api = Self::new(settings);
         let change = api.call(Outcome::BANNED.with_retry_after(Duration::from_mins(1)));
         assert_eq!(moved(change), Some((HealthState::Sleep, TransitionReason::Banned)));
         api
@@ -100,15 +104,19 @@ impl Api {
 
     /// A ban that has ended.
     pub(crate) fn half_open() -> Self {
-        let mut api = Self::asleep();
+        Self::half_open_with(&HealthSettings::CAUTIOUS)
+    }
+
+    pub(crate) fn half_open_with(settings: &HealthSettings) -> Self {
+        let mut api = Self::asleep_with(settings);
         let woken = api.wake_when_due().map(|t| (t.to, t.reason));
         assert_eq!(woken, Some((HealthState::HalfOpen, TransitionReason::SleepOver)));
         api
     }
 
-    /// Five recoveries that failed.
+    /// Five recoveries that failed, and a timer that tries again.
     pub(crate) fn cache_only() -> Self {
-        let mut api = Self::half_open();
+        let mut api = Self::half_open_with(&RECOVERING);
         for _ in 0..4 {
             api.call(Outcome::SERVER_FAILED);
             api.wake_when_due();
@@ -140,6 +148,12 @@ pub(crate) fn rate(text: &str) -> Rate {
 pub(crate) fn moved(change: HealthChange) -> Option<(HealthState, TransitionReason)> {
     change.transition().map(|t| (t.to, t.reason))
 }
+
+/// A cautious machine that leaves `CacheOnly` by itself.
+pub(crate) const RECOVERING: HealthSettings = HealthSettings {
+    auto_recover: Some(Duration::from_mins(15)),
+    ..HealthSettings::CAUTIOUS
+};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 

@@ -380,7 +380,7 @@ fn half_open_leaves_by_its_edges_only() {
     );
 }
 
-// Twenty neutral responses weigh like five successes; a missing response weighs nothing.
+// Four neutral responses weigh like one success, twenty like five; a missing response weighs nothing.
 #[test]
 fn half_open_leaves_by_neutral_responses() {
     let failed = Some((HealthState::Sleep, TransitionReason::ProbeFailed));
@@ -415,12 +415,20 @@ fn half_open_leaves_by_neutral_responses() {
                 failed,
             ),
             (
-                "four successes among neutral answers",
+                "four successes and three neutral answers",
                 |a| {
                     a.calls(4, Outcome::SUCCESS);
-                    moved(a.calls(19, Outcome::NEUTRAL))
+                    moved(a.calls(3, Outcome::NEUTRAL))
                 },
                 None,
+            ),
+            (
+                "four successes and four neutral answers",
+                |a| {
+                    a.calls(4, Outcome::SUCCESS);
+                    moved(a.calls(4, Outcome::NEUTRAL))
+                },
+                Some((HealthState::Normal, TransitionReason::ProbesAnswered)),
             ),
         ],
     );

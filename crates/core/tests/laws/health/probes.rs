@@ -152,6 +152,7 @@ fn neutral_responses_count_from_the_start_of_probing() {
 #[test]
 fn the_first_of_several_probes_times_out_first() {
     let mut api = Api::new(&HealthSettings {
+        probe_start: 2,
         probe_concurrency: 2,
         ..HealthSettings::CAUTIOUS
     });

@@ -7,7 +7,7 @@ use outflow_core::{
     TransitionReason,
 };
 
-use super::api::{Api, SECOND, moved, rate};
+use super::api::{Api, RECOVERING, SECOND, moved, rate};
 
 // Half of 35 is 17; at 5/s and below only the concurrency is cut; between, 5/s is the floor.
 #[test]
@@ -49,7 +49,7 @@ fn each_state_has_its_concurrency_and_its_rate() {
 #[test]
 fn a_concurrency_of_one_is_left_in_throttle() {
     let mut api = Api::new(&HealthSettings {
-        concurrency: 1,
+        concurrency: Some(1),
         ..HealthSettings::CAUTIOUS
     });
     api.calls(3, Outcome::THROTTLED);
@@ -265,7 +265,7 @@ fn cache_only_without_auto_recovery_waits_for_an_operator() {
 fn a_forced_cache_only_gets_no_timer_from_a_reload() {
     let mut api = Api::cache_only();
     api.health.force(api.now, HealthOverride::CacheOnly);
-    api.health.configure(api.now, HealthConfig::cautious());
+    reload(&mut api, &RECOVERING);
     api.pass(SECOND * 86_400);
     assert_eq!((api.wake(), api.health.next_wakeup()), (None, None));
     assert_eq!(api.state(), HealthState::CacheOnly);

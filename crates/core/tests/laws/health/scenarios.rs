@@ -376,10 +376,10 @@ fn the_ends_of_the_timeline_are_safe() {
 #[test]
 fn settings_change_without_a_transition() {
     let changed = HealthSettings {
-        n_throttle: 10,
+        n_throttle: Some(10),
         probe_success: 2,
-        concurrency: 8,
-        probe_rate: rate("1/s"),
+        concurrency: Some(8),
+        probe_rate: Some(rate("1/s")),
         ..HealthSettings::CAUTIOUS
     };
     let config = HealthConfig::new(changed).expect("valid");
@@ -471,7 +471,7 @@ fn a_reload_does_not_confirm_one_ratio_by_another() {
         min_samples: 1,
         p_recover: Share::percent(5),
         p_throttle: Share::percent(5),
-        p_sleep: Share::percent(5),
+        p_sleep: Some(Share::percent(5)),
         ..HealthSettings::CAUTIOUS
     };
     api.health.configure(api.now, config(&strict));

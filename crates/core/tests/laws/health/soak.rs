@@ -4,13 +4,16 @@ use core::time::Duration;
 
 use outflow_core::{HealthDecision, HealthSettings, HealthState, Nanos, Outcome};
 
-use super::api::Api;
+use super::api::{Api, RECOVERING};
 
 const THIRTY_DAYS: Duration = Duration::from_hours(720);
 
 /// Longer than the longest rest: a quarter of an hour of `CacheOnly`, the Sleeps on either side of
 /// it, a minute asked by the server, and a probe that hangs.
 const LONGEST_SILENCE: Duration = Duration::from_mins(25);
+
+/// A minute asked by the server, or the longest Sleep with its jitter.
+const ADAPTIVE_SILENCE: Duration = Duration::from_secs(61);
 
 /// Returns the API's behaviour by the hour: mostly well, sometimes slow, throttling or down.
 fn outcome(weather: u64, entropy: u64) -> Outcome {
@@ -25,10 +28,22 @@ fn outcome(weather: u64, entropy: u64) -> Outcome {
     }
 }
 
-// A call about every 300 ms: nine million of them.
 #[test]
 fn thirty_days_leave_no_stuck_state_and_no_growth() {
-    let mut api = Api::new(&HealthSettings::CAUTIOUS);
+    let visited = lives_through(&RECOVERING, LONGEST_SILENCE);
+    assert!(visited.iter().all(|visits| *visits > 0), "{visited:?}");
+}
+
+#[test]
+fn thirty_adaptive_days_never_rest_for_long_nor_in_cache_only() {
+    let visited = lives_through(&HealthSettings::ADAPTIVE, ADAPTIVE_SILENCE);
+    assert!(visited[..4].iter().all(|visits| *visits > 0), "{visited:?}");
+    assert_eq!(visited[4], 0);
+}
+
+/// A call about every 300 ms: nine million of them. Returns the number of visits of each state.
+fn lives_through(settings: &HealthSettings, longest_silence: Duration) -> [u64; 5] {
+    let mut api = Api::new(settings);
     let end = api.now.saturating_add(THIRTY_DAYS);
     let mut last_sent = api.now;
     let mut visited = [0_u64; 5];
@@ -51,13 +66,13 @@ fn thirty_days_leave_no_stuck_state_and_no_growth() {
                 api.now = until.expect("no operator holds it");
             }
         }
-        assert!(api.now.since(last_sent) <= LONGEST_SILENCE, "{:?}", api.now);
+        assert!(api.now.since(last_sent) <= longest_silence, "{:?}", api.now);
     }
-    assert!(visited.iter().all(|visits| *visits > 0), "{visited:?}");
     let at_the_end = api.health.snapshot(api.now);
     let counts = at_the_end.counts;
     assert!(counts.success + counts.throttled + counts.server + counts.network <= 300);
     assert!(at_the_end.generation > 1_000);
+    visited
 }
 
 fn hour_of(now: Nanos) -> u64 {
