@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{
-    Accounting, AdaptiveMode, Cost, Dialects, HealthConfig, Limit, LimitContext, Policy, Rate, Share, UsageAlert,
-};
+use outflow_core::{AdaptiveMode, Cost, Dialects, HealthConfig, Limit, LimitContext, Policy, Rate, Share, UsageAlert};
 use smol_str::SmolStr;
 
 use crate::path_pattern::PathPattern;
@@ -122,7 +120,7 @@ impl Rules {
     /// Creates rules with one exact limit, counted as calls arrive at the server.
     pub fn with_limit(rate: Rate) -> Self {
         Self {
-            limits: vec![Limit::sliding(rate).counted(Accounting::Tight)],
+            limits: vec![Limit::sliding(rate)],
             ..Self::unlimited()
         }
     }

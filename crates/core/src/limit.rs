@@ -70,6 +70,19 @@ named_enum! {
     }
 }
 
+impl Accounting {
+    /// Returns the accounting that suits a window. In windows of ten seconds and more `Safe` costs
+    /// hardly any speed, while a path whose latency drifts moves arrivals by more than the margin of
+    /// `Tight`.
+    pub const fn for_window(rate: Rate) -> Self {
+        if rate.per_nanos() >= LONG_WINDOW_NANOS {
+            Self::Safe
+        } else {
+            Self::Tight
+        }
+    }
+}
+
 /// Distance between allowed requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Pacing {
@@ -279,7 +292,7 @@ impl Limit {
         Self {
             rate,
             kind,
-            accounting: Accounting::Tight,
+            accounting: Accounting::for_window(rate),
             guard: DEFAULT_GUARD,
             pacing: Pacing::Off,
             warn_below: None,
@@ -287,6 +300,9 @@ impl Limit {
         }
     }
 }
+
+/// Ten seconds.
+const LONG_WINDOW_NANOS: u64 = 10_000_000_000;
 
 fn burst_at(burst: u64, from: Rate, to: Rate) -> u64 {
     if to.cmp_speed(from).is_ge() {

@@ -205,6 +205,11 @@ impl Meter {
         each!(&mut self.live, meter => meter.status(now))
     }
 
+    /// Returns the highest usage since the last call.
+    pub fn take_peak(&mut self) -> u128 {
+        each!(&mut self.live, meter => meter.take_peak())
+    }
+
     /// Releases unused memory. No decision depends on it.
     pub fn prune(&mut self, now: Nanos) {
         each!(&mut self.live, meter => meter.prune(now));

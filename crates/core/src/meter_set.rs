@@ -51,6 +51,10 @@ struct MeterSlot {
     toll: UnitCost,
     meter: Meter,
     watch: MeterEventQueue,
+    /// Highest usage of windows that were recorded.
+    highest: u128,
+    /// Start of the last paced request.
+    last_start: Nanos,
 }
 
 impl MeterSet {
@@ -200,6 +204,15 @@ impl MeterSet {
         })
     }
 
+    /// Returns the highest usage of each limit since the last call, in order.
+    pub fn take_peaks(&mut self) -> impl Iterator<Item = u64> {
+        self.slots.iter_mut().map(|slot| {
+            let peak = slot.meter.take_peak();
+            slot.highest = slot.highest.max(peak);
+            u64::try_from(peak).unwrap_or(u64::MAX)
+        })
+    }
+
     /// Returns the number of allowed and refused requests so far.
     pub const fn counts(&self) -> DecisionCounts {
         DecisionCounts {
@@ -266,6 +279,8 @@ impl MeterSlot {
             toll: limit.measure().unit_cost(),
             meter: Meter::new(limit, moment),
             watch: MeterEventQueue::default(),
+            highest: 0,
+            last_start: Nanos::ZERO,
         }
     }
 
@@ -282,7 +297,10 @@ impl MeterSlot {
             return Duration::ZERO;
         }
         let asked = self.meter.even_pause(now, self.toll.units(cost));
-        self.watch.cap(place, &self.limit, now, asked)
+        let pace = self.watch.cap(place, &self.limit, now, asked);
+        // Each start reserves its pace, so that requests of one instant leave one after the other.
+        self.last_start = self.last_start.max(now).saturating_add(pace);
+        self.last_start.since(now)
     }
 
     fn usage(&mut self, now: Nanos) -> Usage {
@@ -297,7 +315,7 @@ impl MeterSlot {
             count: u64::try_from(status.requests).unwrap_or(u64::MAX),
             weight: whole(status.used),
             limit: status.capacity,
-            peak: whole(status.peak),
+            peak: whole(self.highest.max(status.peak)),
             oldest: status.oldest,
             newest: status.newest,
             window_start: status.window_start,

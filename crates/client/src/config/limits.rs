@@ -76,15 +76,23 @@ fn limit_of_kind(table: &TableReader<'_>, kind: LimitForm, rate: Rate, burst: Op
 
 fn refine_limit(table: &TableReader<'_>, limit: Limit) -> Limit {
     let counts = table.read("counts", read_choice(&CountBy::NAMED));
-    let accounting = table.read("accounting", read_choice(&Accounting::NAMED));
+    let accounting = table.read("accounting", read_accounting);
     let guard = table.read("guard", read_duration);
     let pacing = table.read("pacing", read_pacing);
     let warn_below = table.read("warn_below", read_share);
     let limit = limit.measured_in(counts.unwrap_or_default());
-    let limit = limit.counted(accounting.unwrap_or_default());
+    let limit = accounting
+        .flatten()
+        .map_or(limit, |accounting| limit.counted(accounting));
     let limit = guard.map_or(limit, |guard| limit.guarded(guard));
     let limit = limit.paced(pacing.unwrap_or_default());
     warn_below.map_or(limit, |share| limit.warning_below(share))
+}
+
+/// Reads `"auto"` as `None`, or an accounting.
+fn read_accounting(item: &FieldValue<'_>) -> Result<Option<Accounting>, ValueError> {
+    let [send, safe, tight] = Accounting::NAMED.map(|(name, value)| (name, Some(value)));
+    read_choice(&[("auto", None), send, safe, tight])(item)
 }
 
 fn read_pacing(item: &FieldValue<'_>) -> Result<Pacing, ValueError> {

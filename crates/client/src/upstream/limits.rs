@@ -336,8 +336,10 @@ impl ScopeLimits {
     pub(super) fn check_alerts(&mut self, now: Nanos, waiting: u64) -> Vec<(AlertChange, u32)> {
         let mut changes = Vec::new();
         let usages: Vec<_> = self.meters.usage(now, waiting).collect();
-        for ((usage, state), limit) in usages.iter().zip(&mut self.states).zip(&self.configured) {
-            state.record_usage(now, usage.weight, limit.rate().per());
+        for ((peak, state), limit) in self.meters.take_peaks().zip(&mut self.states).zip(&self.configured) {
+            state.record_peak(now, peak, limit.rate().per());
+        }
+        for (usage, state) in usages.iter().zip(&mut self.states) {
             if let Some(change) = state.alert.observe(now, usage) {
                 let used = fullness(u128::from(usage.weight), usage.limit);
                 changes.push((change, u32::try_from(used).unwrap_or(u32::MAX)));

@@ -108,6 +108,15 @@ impl Permit {
         (verdict.unwrap_or(Verdict::NOTHING), PendingBody { shared, response })
     }
 
+    /// Counts the call at once, as if it were sent and arrived now. Use it where no component reports how the
+    /// call ended: health and adaptive limits learn nothing from it.
+    pub fn count(mut self) {
+        self.sending();
+        if let Some(shared) = self.shared.take() {
+            shared.settle(self.attempt, self.sent, &AttemptResult::counted());
+        }
+    }
+
     /// Refunds the permit: the call was provably never sent.
     pub fn refund(mut self) {
         self.sent = None;
@@ -178,6 +187,8 @@ pub struct AttemptResult<'a> {
     pub(super) attempt: AttemptReport,
     pub(super) headers: Option<&'a HeaderMap>,
     pub(super) unsent: bool,
+    /// True if the call counts from its sending, and its end is not reported.
+    pub(super) counted: bool,
     pub(super) names_limit: bool,
 }
 
@@ -217,11 +228,19 @@ impl<'a> AttemptResult<'a> {
         self
     }
 
+    /// Reports nothing: the call counts from its sending.
+    pub(super) const fn counted() -> Self {
+        let mut result = Self::cancelled();
+        result.counted = true;
+        result
+    }
+
     const fn new(attempt: AttemptReport, headers: Option<&'a HeaderMap>) -> Self {
         Self {
             attempt,
             headers,
             unsent: false,
+            counted: false,
             names_limit: false,
         }
     }

@@ -164,6 +164,12 @@ impl SlidingWindow {
         }
     }
 
+    /// Returns the highest usage since the last call.
+    pub(crate) fn take_peak(&mut self) -> u128 {
+        let used = self.used();
+        core::mem::replace(&mut self.peak, used)
+    }
+
     pub(crate) fn prune(&mut self, now: Nanos) {
         self.advance(now);
         self.log.shrink();

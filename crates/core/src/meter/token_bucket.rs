@@ -145,6 +145,12 @@ impl TokenBucket {
         self.latest
     }
 
+    /// Returns the highest usage since the last call.
+    pub(crate) fn take_peak(&mut self) -> u128 {
+        let used = self.used();
+        core::mem::replace(&mut self.peak, used)
+    }
+
     pub(crate) fn prune(&mut self, now: Nanos) {
         self.advance(now);
         self.in_flight.shrink();

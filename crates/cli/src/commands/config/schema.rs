@@ -146,9 +146,9 @@ const FORMS: &[(ValueForm, &str)] = &[
         "server.workers server.max_connections server.max_connections_per_client server.max_headers \
          log.max_files bulk.recoveries bulk.ready_queue_max bulk.queue_max bulk.global_rate \
          bulk.redis.wait_replicas bulk.workers.min bulk.workers.max bulk.workers.depth bulk.tenant.weight \
-         bulk.tenants.acme.weight bucket_capacity max_log_entries queue concurrency retry_count redirects \
+         bulk.tenants.acme.weight bucket_capacity max_log_entries queue retry_count redirects \
          groups.orders.cost retry.budget.per_second health.window_length health.min_samples \
-         health.n_throttle health.s_recover health.n_cacheonly health.probe_success \
+         health.min_failures health.s_recover health.probe_success health.probe_start \
          health.neutral_per_success health.probe_concurrency",
     ),
     (ValueForm::Word(&["logfmt", "json"]), "log.format"),
@@ -166,14 +166,15 @@ const FORMS: &[(ValueForm, &str)] = &[
     ),
     (
         ValueForm::Mixed,
-        "bulk.tenant.in_flight bulk.tenants.acme.in_flight health.cache_only_after",
+        "bulk.tenant.in_flight bulk.tenants.acme.in_flight concurrency health.cache_only_after health.n_throttle \
+         health.n_failures health.n_cacheonly",
     ),
     (ValueForm::WordOrTable(&["bearer"]), "key"),
     (ValueForm::Entries, "limits routes groups.orders.limits"),
     (
         ValueForm::Number,
         "rate_limit_per_sec rate_base usage_alert memory_threshold_mb retry.budget.share \
-         health.p_throttle health.throttle_share health.p_recover health.p_sleep health.sleep_jitter \
+         health.p_throttle health.throttle_share health.p_recover health.p_sleep health.sleep_jitter health.sleep_share \
          health.cooldown_factor health.ramp_factor",
     ),
     (ValueForm::Word(&["wait", "reject"]), "rate_limit_mode"),
@@ -182,9 +183,14 @@ const FORMS: &[(ValueForm, &str)] = &[
     (ValueForm::WordOrTable(&["off", "standard"]), "cache"),
     (ValueForm::WordOrTable(&["system", "anybody"]), "trust"),
     (ValueForm::Word(&["public", "any"]), "addresses"),
-    (ValueForm::Word(&["adaptive", "breaker"]), "health.profile"),
+    (ValueForm::Word(&["any", "idempotent"]), "retry_429"),
+    (ValueForm::Word(&["adaptive", "cautious", "breaker"]), "health.profile"),
     (ValueForm::Word(&["api", "group"]), "health.scope"),
     (ValueForm::Word(&["refuse", "wait"]), "health.when_asleep"),
-    (ValueForm::Word(&["throttled", "failures"]), "health.streak"),
+    (ValueForm::Word(&["normal", "half_open"]), "health.throttle_exit"),
+    (ValueForm::Word(&["share", "doubling"]), "health.cooldown"),
+    (ValueForm::Word(&["latency", "fixed"]), "health.probe_patience"),
+    (ValueForm::Word(&["sending", "failure"]), "health.probe_from"),
+    (ValueForm::Word(&["throttles", "always", "never"]), "health.ramp_after"),
     (ValueForm::Word(&["throttle", "sleep"]), "health.escalation"),
 ];

@@ -102,7 +102,9 @@ impl AdmissionState {
             _ => self.record(&mut response, classified.outcome, now),
         }
         // The event of a throttle response counts that response.
-        self.pool.emit_settled(sent, report, effect, now);
+        if !result.counted {
+            self.pool.emit_settled(sent, report, effect, now);
+        }
         if let Some(headers) = result.headers {
             let marks = known.marks.as_deref();
             self.pool.read_hints(sent, headers, marks, effect, now);

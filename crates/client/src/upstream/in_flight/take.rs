@@ -1,6 +1,6 @@
 //! Receipts of an attempt: taken, stamped at its sending, settled or refunded.
 
-use outflow_core::{HealthTicket, Nanos, ReceiptSet};
+use outflow_core::{HealthTicket, Nanos, ReceiptSet, RequestTiming};
 
 use super::super::admission_check::{BlockedBy, StartGrant, StartRequest};
 use super::super::limits::{ArrivalCount, Overdraft};
@@ -181,7 +181,11 @@ impl PermitPool {
         }
         self.settle_excess(group, attempt.excess, ArrivalCount::Counts, now);
         let (timeout, end) = (self.settings.timeout, result.attempt.ended());
-        let (timing, min_rtt) = self.in_flight.time_attempt(sent, end, timeout, now);
+        let (timing, min_rtt) = if result.counted {
+            (RequestTiming::Answered { sent, answered: sent }, None)
+        } else {
+            self.in_flight.time_attempt(sent, end, timeout, now)
+        };
         self.own(group, now).settle(now, own, timing, min_rtt);
         self.limits.shared.settle(now, shared, timing, min_rtt);
     }

@@ -55,9 +55,9 @@ impl LimitState {
         self
     }
 
-    /// Records the peak of each window.
-    pub(super) fn record_usage(&mut self, now: Nanos, used: u64, window: Duration) {
-        self.peak = self.peak.max(used);
+    /// Records the peak of each window. Every start counts in it, also between two calls.
+    pub(super) fn record_peak(&mut self, now: Nanos, peak: u64, window: Duration) {
+        self.peak = self.peak.max(peak);
         if now.since(self.recorded_since) >= window {
             self.trend.record(self.peak);
             (self.peak, self.recorded_since) = (0, now);
