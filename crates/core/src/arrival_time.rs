@@ -119,11 +119,6 @@ impl MinRtt {
         self.known()
     }
 
-    /// Returns the lowest round trip of the recent samples, however few there are.
-    pub fn lowest(&self) -> Option<Duration> {
-        (self.all.lowest < EMPTY.lowest).then_some(Duration::from_nanos(self.all.lowest))
-    }
-
     fn known(&self) -> Option<Duration> {
         (self.all.seen > WARM_UP).then_some(Duration::from_nanos(self.all.lowest))
     }

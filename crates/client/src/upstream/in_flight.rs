@@ -2,6 +2,7 @@
 
 mod classify;
 mod complete;
+mod recent_latency;
 mod take;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ pub(super) use classify::ResponseReader;
 pub(super) use complete::{ResponseInProgress, SentAttempt};
 pub(super) use take::StampResult;
 
+use self::recent_latency::RecentLatency;
 use super::limits::Overdraft;
 
 /// All attempts in flight of an API.
@@ -21,8 +23,7 @@ pub(super) struct InFlight {
     attempts: Slab<InFlightAttempt>,
     pub(super) next_permit: u64,
     rtts: MinRtt,
-    /// Lowest round trip before the last outage; it is kept while there are no responses.
-    lowest: Option<Duration>,
+    pub(super) latency: RecentLatency,
 }
 
 /// An attempt with a permit, until its response begins.
@@ -69,7 +70,7 @@ impl InFlight {
             attempts: Slab::new(),
             next_permit: 1,
             rtts: MinRtt::default(),
-            lowest: None,
+            latency: RecentLatency::default(),
         }
     }
 
@@ -110,7 +111,6 @@ impl InFlight {
         match end {
             AttemptEnd::Status(_) => {
                 let min_rtt = self.rtts.observe(now, now.since(sent));
-                self.lowest = self.rtts.lowest();
                 let timing = RequestTiming::Answered { sent, answered: now };
                 (timing, min_rtt)
             }
@@ -119,11 +119,6 @@ impl InFlight {
                 (RequestTiming::Lost { until }, self.rtts.floor(now))
             }
         }
-    }
-
-    /// Returns the lowest round trip that was seen, if there was a response.
-    pub(super) const fn lowest_latency(&self) -> Option<Duration> {
-        self.lowest
     }
 
     /// Returns the heap memory in bytes.

@@ -31,6 +31,7 @@ impl WaitQueues {
             since: now,
             deadline: request.deadline(now),
             tracked: false,
+            ends_call: matches!(request.deadline, WaitDeadline::BeforeEnd(_)),
         })
     }
 
@@ -97,11 +98,7 @@ impl AdmissionState {
 
     /// Queues a call and dispatches whichever waiters may start. If it still waits, there may be a
     /// reason to refuse it.
-    fn wait_or_refuse(&mut self, mut request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
-        if let WaitDeadline::BeforeEnd(end) = request.deadline {
-            let latest = end.saturating_sub(self.expected_latency(request.group));
-            request.deadline = WaitDeadline::At(latest);
-        }
+    fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
         let mut estimator = self.estimator(request.group, now);
         let estimate = estimator.estimate(request);
         if let Some(state) = estimator.find_fast_failure(request.group) {
@@ -120,13 +117,14 @@ impl AdmissionState {
     /// Returns the shortest time in which a response can come. While the API is down, the first in the
     /// queue are those with the least time left: without this, each of them would be a probe that is cut
     /// off by its own deadline, and none would show that the API is back.
-    fn expected_latency(&self, group: u32) -> Duration {
+    pub(super) fn expected_latency(&self, group: u32) -> Duration {
         let circuit = self.pool.circuits.index_for(group);
-        let unknown = match self.pool.circuits.get(circuit).health.state() {
-            HealthState::Normal => Duration::ZERO,
-            _ => UNKNOWN_LATENCY,
-        };
-        self.pool.in_flight.lowest_latency().unwrap_or(unknown)
+        let lowest = self.pool.in_flight.latency.lowest();
+        match self.pool.circuits.get(circuit).health.state() {
+            HealthState::Normal => lowest.unwrap_or_default(),
+            // A probe with hardly enough time says nothing.
+            _ => lowest.map_or(UNKNOWN_LATENCY, |lowest| lowest.saturating_mul(2)),
+        }
     }
 
     /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
@@ -154,7 +152,10 @@ impl AdmissionState {
         estimate: WaitEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let deadline = request.deadline(now);
+        let deadline = match request.deadline {
+            WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
+            _ => request.deadline(now),
+        };
         let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
         let is_new = request.position == QueuePosition::New;
         let reason = if request.mode == WaitMode::Reject {
