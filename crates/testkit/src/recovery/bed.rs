@@ -10,7 +10,8 @@ use outflow_mock::{Dialect, Latency, MockApi, Quota, RetryAfterForm, Server};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::call_log::CallLog;
+use super::call_log::{CallLog, RunRecord};
+use super::load;
 use super::plan::RecoveryPlan;
 use super::scenario::RecoveryScenario;
 use super::user_config::UserConfig;
@@ -54,6 +55,16 @@ impl RecoveryBed {
             log,
             origin,
         }
+    }
+
+    /// Starts so many workers, which call again and again.
+    pub fn start_workers(&self, count: usize) -> Vec<Background<()>> {
+        load::workers(self, count)
+    }
+
+    /// Returns what happened so far.
+    pub fn record(&self) -> RunRecord {
+        RunRecord::collect(self)
     }
 
     /// Waits until so much time has passed since the beginning.
@@ -194,6 +205,6 @@ impl ServerWorld {
 const MAX_ANSWER: Duration = Duration::from_secs(8);
 
 /// Random addition to each way.
-const JITTER: Duration = Duration::from_millis(5);
+pub(super) const JITTER: Duration = Duration::from_millis(5);
 
 const MILLION: u64 = 1_000_000;

@@ -115,7 +115,7 @@ impl<'a> GoodputView<'a> {
         };
         Self {
             good: &record.good,
-            speed: plan.config.speed(),
+            speed: plan.speed(),
             window,
             short_window,
             step,
@@ -153,7 +153,7 @@ fn per_second(times: &[f64], from: f64, to: f64) -> f64 {
 
 /// Returns the calls that the server allowed from the beginning of the trouble to the end.
 fn allowed(plan: &RecoveryPlan) -> f64 {
-    let (scenario, speed) = (&plan.scenario, plan.config.speed());
+    let (scenario, speed) = (&plan.scenario, plan.speed());
     let mut calls = 0.0;
     let mut at = scenario.begin;
     while at < scenario.end() {
@@ -169,7 +169,7 @@ fn allowed(plan: &RecoveryPlan) -> f64 {
 /// Returns the number of callers that could not be served even with full knowledge: those with the
 /// earliest deadline go first, at the rate that the server allows.
 fn unavoidable(plan: &RecoveryPlan, offered: &[f64]) -> usize {
-    let speed = plan.config.speed();
+    let speed = plan.speed();
     let burst = plan.config.rates().iter().map(|rate| rate.quantity()).min().unwrap_or(1);
     let burst = u32::try_from(burst).map_or(f64::MAX, f64::from);
     let (mut lost, mut credit, mut at) = (0, 0.0, Duration::ZERO);

@@ -65,15 +65,20 @@ pub(super) async fn busy(bed: &RecoveryBed, plan: &RecoveryPlan) {
         }
         bed.reaches(plan.scenario.heal.unwrap_or_default()).await;
     }
-    let workers = plan.workers.unwrap_or_else(|| workers(plan));
-    let working: Vec<_> = (0..workers).map(|_| Background::start(caller.clone().work())).collect();
+    let working = workers(bed, plan.workers.unwrap_or_else(|| enough_workers(plan)));
     bed.reaches(plan.scenario.end()).await;
     drop(working);
 }
 
+/// Starts so many workers.
+pub(super) fn workers(bed: &RecoveryBed, count: usize) -> Vec<Background<()>> {
+    let caller = LoggedCaller::of(bed);
+    (0..count).map(|_| Background::start(caller.clone().work())).collect()
+}
+
 /// Twice as many as the limit has in flight at this latency, and enough for a burst.
-fn workers(plan: &RecoveryPlan) -> usize {
-    let in_flight = plan.config.speed() * plan.latency.as_secs_f64();
+fn enough_workers(plan: &RecoveryPlan) -> usize {
+    let in_flight = plan.speed() * plan.latency.as_secs_f64();
     let needed = Duration::from_secs_f64(2.0 * in_flight).as_secs();
     usize::try_from(needed).unwrap_or(usize::MAX).max(MIN_WORKERS)
 }
@@ -103,7 +108,7 @@ pub(super) fn open_gap(plan: &RecoveryPlan) -> Duration {
         return Duration::from_secs(1);
     }
     let demand = f64::from(plan.scenario.demand.as_parts_per_million()) / 1e6;
-    Duration::from_secs_f64(1.0 / (OPEN_SHARE * demand * plan.config.speed()))
+    Duration::from_secs_f64(1.0 / (OPEN_SHARE * demand * plan.speed()))
 }
 
 /// Path of the measured calls.

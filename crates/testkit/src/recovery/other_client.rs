@@ -11,7 +11,7 @@ use crate::{Background, VirtualNet};
 
 /// Starts it.
 pub(super) fn start(bed: &RecoveryBed, plan: &RecoveryPlan) -> Background<()> {
-    let gap = Duration::from_secs_f64(2.0 / plan.config.speed());
+    let gap = Duration::from_secs_f64(2.0 / plan.speed());
     let (net, origin) = (bed.net.clone(), bed.origin);
     Background::start(async move {
         let mut calls = Vec::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::Rate;
 
-use super::bed::RecoveryBed;
+use super::bed::{JITTER, RecoveryBed};
 use super::call_log::RunRecord;
 use super::figures::RecoveryFigures;
 use super::load;
@@ -39,6 +39,14 @@ impl RecoveryPlan {
             workers: None,
             seed: 1,
         }
+    }
+
+    /// Returns the calls a second that a client can make without a refusal. A call in flight may not have
+    /// arrived, so it counts: if an exchange takes longer than a window, the exchange bounds the rate.
+    pub fn speed(&self) -> f64 {
+        let seconds = |rate: &Rate| rate.per().max(self.latency + 2 * JITTER).as_secs_f64();
+        let speed = |rate: Rate| rate.as_per_second() * rate.per().as_secs_f64() / seconds(&rate);
+        self.config.rates().into_iter().map(speed).fold(f64::INFINITY, f64::min)
     }
 
     pub(super) fn server_rates(&self) -> Vec<Rate> {

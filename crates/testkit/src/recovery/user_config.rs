@@ -89,12 +89,6 @@ impl UserConfig {
         rates.collect()
     }
 
-    /// Returns the calls a second that all limits allow together.
-    pub fn speed(&self) -> f64 {
-        let speeds = self.rates().into_iter().map(Rate::as_per_second);
-        speeds.fold(f64::INFINITY, f64::min)
-    }
-
     /// Returns the longest window.
     pub fn longest_window(&self) -> Duration {
         let windows = self.rates().into_iter().map(Rate::per);
