@@ -56,7 +56,7 @@ async fn a_setting_forbids_to_repeat_a_throttled_post() {
     let mut plan = throttles_once(SECOND);
     plan.config = plan
         .config
-        .changed(r#"retry.retry_429 = "idempotent""#, "the setting itself is judged");
+        .changed(r#"retry_429 = "idempotent""#, "the setting itself is judged");
     let bed = RecoveryBed::start(&plan);
     let response = bed.client.post("x", "/").body("order").send().await;
     assert_eq!(response.expect("a response").status(), 429);
