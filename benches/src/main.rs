@@ -25,6 +25,7 @@ mod parallel;
 mod program;
 mod proxies;
 mod proxy;
+mod recovery;
 mod report;
 mod soak;
 mod storm;
@@ -141,7 +142,7 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     })
 }
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     Suite {
         name: "core",
         unit: "ns per operation unless the name states another unit",
@@ -161,6 +162,11 @@ const SUITES: [Suite; 7] = [
         name: "client",
         unit: "microseconds of processor time per call, over bare hyper where the name says overhead",
         run: client::figures,
+    },
+    Suite {
+        name: "recovery",
+        unit: "seconds after healing, calls a second, percent, or counts, by the name; the worst of three instants of healing",
+        run: recovery::figures,
     },
     Suite {
         name: "storm",
@@ -186,6 +192,6 @@ const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or the unit o
 
 const SOAK_UNIT: &str = "growth, unexplained counter differences, and the unit of the name";
 
-const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client|storm|proxy|throughput [--json] [--quick]
+const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client|recovery|storm|proxy|throughput [--json] [--quick]
        outflow-bench bulk [--scale N] [--json] [--quick]
        outflow-bench soak SECONDS RATE [--json]";

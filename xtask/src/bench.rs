@@ -138,11 +138,12 @@ pub(crate) const BENCHES_MANIFEST: &str = "benches/Cargo.toml";
 const QUICK: &str = "--quick";
 const SCALE: &str = "--scale";
 
-const SUITES: [&str; 8] = [
+const SUITES: [&str; 9] = [
     "core",
     "waiters",
     "zero429",
     "client",
+    "recovery",
     "storm",
     "proxy",
     "throughput",

@@ -141,14 +141,13 @@ impl CallState<'_> {
         Ok(true)
     }
 
-    /// Returns the deadline for a permit requested now. The first wait counts from the start of the
-    /// call, also after following another call: a failed leader gives no fresh wait.
-    fn acquire_deadline(&self, now: Nanos) -> Nanos {
-        let since = match self.stats.attempts {
+    /// Returns the instant from which the wait for a permit requested now counts. The first counts from
+    /// the start of the call, also after following another call: a failed leader gives no fresh wait.
+    const fn waits_since(&self, now: Nanos) -> Nanos {
+        match self.stats.attempts {
             0 => self.started,
             _ => now,
-        };
-        self.request.acquire_deadline(since)
+        }
     }
 
     fn count(&mut self, plan: RetryPlan) {

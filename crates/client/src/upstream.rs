@@ -345,9 +345,7 @@ impl Upstream {
             group: routes.resolve(target),
             cost: target.cost,
             class: options.priority,
-            deadline: options
-                .deadline
-                .map_or(WaitDeadline::Within(routes.max_wait), WaitDeadline::At),
+            deadline: options.deadline.unwrap_or(WaitDeadline::Within(routes.max_wait)),
             mode: options.mode.unwrap_or(routes.mode),
             position: options.standing,
         }

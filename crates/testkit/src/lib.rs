@@ -23,6 +23,8 @@ mod net_conditions;
 pub mod parser_inputs;
 mod poll_points;
 mod process;
+#[cfg(feature = "client")]
+pub mod recovery;
 mod redis_server;
 mod virtual_net;
 mod virtual_time;

@@ -41,7 +41,7 @@ pub(super) const fn reason_of_code(code: u16) -> Option<FailureLabel> {
 impl CallState<'_> {
     /// Makes one attempt, or returns the refusal.
     pub(super) async fn attempt(&mut self, now: Nanos) -> Result<FinishedAttempt, Refusal> {
-        let mut options = self.request.acquire_options(self.acquire_deadline(now));
+        let mut options = self.request.acquire_options(self.waits_since(now));
         if self.stats.keeps_position {
             options = options.with_return();
         }

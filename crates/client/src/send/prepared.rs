@@ -97,17 +97,20 @@ impl PreparedRequest {
         })
     }
 
-    /// Returns the deadline of a permit requested at `since`.
-    pub(super) fn acquire_deadline(&self, since: Nanos) -> Nanos {
+    /// Returns the end of a wait that counts from `since`.
+    pub(super) fn wait_end(&self, since: Nanos) -> Nanos {
         let latest = since.saturating_add(self.max_wait);
         self.deadline.map_or(latest, |deadline| deadline.min(latest))
     }
 
-    /// Returns the options for acquiring a permit.
-    pub(super) fn acquire_options(&self, until: Nanos) -> AcquireOptions {
-        let options = AcquireOptions::new()
-            .with_priority(self.spec.priority)
-            .with_deadline(until);
+    /// Returns the options for acquiring a permit that is requested at `since`.
+    pub(super) fn acquire_options(&self, since: Nanos) -> AcquireOptions {
+        let options = AcquireOptions::new().with_priority(self.spec.priority);
+        let latest = since.saturating_add(self.max_wait);
+        let options = match self.deadline {
+            Some(end) if end <= latest => options.with_end(end),
+            _ => options.with_deadline(latest),
+        };
         let mode = self.spec.mode;
         mode.map_or(options, |mode| options.with_mode(mode))
     }

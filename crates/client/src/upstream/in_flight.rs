@@ -2,6 +2,7 @@
 
 mod classify;
 mod complete;
+mod recent_latency;
 mod take;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ pub(super) use classify::ResponseReader;
 pub(super) use complete::{ResponseInProgress, SentAttempt};
 pub(super) use take::StampResult;
 
+use self::recent_latency::RecentLatency;
 use super::limits::Overdraft;
 
 /// All attempts in flight of an API.
@@ -21,6 +23,7 @@ pub(super) struct InFlight {
     attempts: Slab<InFlightAttempt>,
     pub(super) next_permit: u64,
     rtts: MinRtt,
+    pub(super) latency: RecentLatency,
 }
 
 /// An attempt with a permit, until its response begins.
@@ -67,6 +70,7 @@ impl InFlight {
             attempts: Slab::new(),
             next_permit: 1,
             rtts: MinRtt::default(),
+            latency: RecentLatency::default(),
         }
     }
 

@@ -91,7 +91,7 @@ impl PermitPool {
             return;
         }
         let circuit = self.circuits.get_for(sent.group);
-        circuit.slow_start.record_pass();
+        circuit.slow_start.record_pass(now);
         let share = self.fleet_share.current(now);
         let limits = self.own(sent.group, now);
         let own = limits.record_success(now, sent, share);

@@ -2,7 +2,7 @@
 
 use outflow_core::{Cost, Nanos, Priority};
 
-use super::wait_queue::QueuePosition;
+use super::wait_queue::{QueuePosition, WaitDeadline};
 use crate::rules::WaitMode;
 
 /// Group and cost of a call.
@@ -38,7 +38,7 @@ impl Target {
 #[derive(Clone, Copy, Debug)]
 pub struct AcquireOptions {
     pub(super) priority: Priority,
-    pub(super) deadline: Option<Nanos>,
+    pub(super) deadline: Option<WaitDeadline>,
     pub(super) mode: Option<WaitMode>,
     pub(super) standing: QueuePosition,
 }
@@ -64,7 +64,14 @@ impl AcquireOptions {
     /// Sets the instant until which the call waits for its permit.
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Nanos) -> Self {
-        self.deadline = Some(deadline);
+        self.deadline = Some(WaitDeadline::At(deadline));
+        self
+    }
+
+    /// Sets the end of the whole call: it waits no longer than a response can still come before it.
+    #[must_use]
+    pub(crate) const fn with_end(mut self, end: Nanos) -> Self {
+        self.deadline = Some(WaitDeadline::BeforeEnd(end));
         self
     }
 

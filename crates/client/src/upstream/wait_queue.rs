@@ -59,6 +59,8 @@ struct Waiter {
     deadline: Nanos,
     /// True if the deadline queue has its deadline.
     tracked: bool,
+    /// True if the call as a whole ends with its deadline, and not only its wait.
+    ends_call: bool,
 }
 
 #[derive(Debug)]

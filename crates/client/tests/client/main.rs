@@ -8,6 +8,7 @@ mod init;
 mod layer;
 mod log;
 mod metrics;
+mod recovery;
 mod redact;
 mod reload;
 mod support;

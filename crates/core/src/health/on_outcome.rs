@@ -16,6 +16,9 @@ impl Health {
     pub fn record(&mut self, now: Nanos, ticket: HealthTicket, outcome: Outcome, entropy: u64) -> HealthChange {
         let now = self.clamped(now);
         let change = self.obey(now, outcome, entropy);
+        if self.keeps_slot(&ticket, outcome) {
+            return change;
+        }
         let step = match self.take_back(ticket) {
             ReturnedTicket::Stale => None,
             ReturnedTicket::LateProbe => self.judge_late_probe(now, outcome),
@@ -25,6 +28,13 @@ impl Health {
             Some(step) => HealthChange::Moved(self.enter(now, step)),
             None => change,
         }
+    }
+
+    /// Returns true if a probe's caller left before its end. Its slot stays in use until its patience ends:
+    /// in an outage the first in the queue have little time left, and would be sent one after another.
+    fn keeps_slot(&self, ticket: &HealthTicket, outcome: Outcome) -> bool {
+        let is_patient = self.settings().probe_patience == ProbePatience::Latency;
+        is_patient && ticket.is_probe() && outcome.effect() == OutcomeClass::Cancelled
     }
 
     /// Takes back a ticket whose request was never sent, or whose end was not awaited.

@@ -45,7 +45,7 @@ async fn follow(
     mut leader: FollowFuture<SharedResult>,
 ) -> Result<FollowResult<SharedResult>, Error> {
     let now = call.client.upstream.now();
-    let max_wait = call.acquire_deadline(now).since(now);
+    let max_wait = call.request.wait_end(call.waits_since(now)).since(now);
     if let Ok(result) = tokio::time::timeout(max_wait, &mut leader).await {
         return Ok(result);
     }

@@ -4,7 +4,9 @@
 //! throttle response is throttled as a whole. For one second, and again after each lowered limit, the
 //! number of calls in flight grows with the calls that pass: about an eighth of the real limit is
 //! throttled. Pacing calls over the second would slow down every nearby server; this costs a nearby one
-//! nothing and any other at most a second. Slow start is no limit and ends by itself.
+//! nothing and any other at most a second. If the first response takes longer than a quarter of a second,
+//! waiting for proof costs more than it saves, and the slow start ends then. It is no limit and ends by
+//! itself.
 
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use outflow_core::{AdaptiveMode, Nanos};
 
 use crate::rules::Rules;
 
-/// Bound on calls in flight for one second.
+/// Bound on calls in flight for one second at most.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct SlowStart {
     /// [`Nanos::MAX`] until the first call starts.
@@ -45,12 +47,16 @@ impl SlowStart {
     #[inline]
     pub(super) fn start(&mut self, now: Nanos) {
         if self.ends == Nanos::MAX {
-            self.ends = now.saturating_add(A_SECOND);
+            self.ends = now.saturating_add(PATIENCE);
         }
     }
 
-    /// Counts a call that the API let pass.
-    pub(in crate::upstream) const fn record_pass(&mut self) {
+    /// Counts a call that the API let pass. The first one in time proves that the API is near, and the
+    /// start goes on.
+    pub(in crate::upstream) fn record_pass(&mut self, now: Nanos) {
+        if self.passed == 0 && now < self.ends && self.ends < Nanos::MAX {
+            self.ends = self.ends.saturating_add(A_SECOND.saturating_sub(PATIENCE));
+        }
         self.passed = self.passed.saturating_add(1);
     }
 
@@ -62,7 +68,7 @@ impl SlowStart {
 
     /// Begins again at this instant, after a limit was lowered.
     pub(super) fn restart(&mut self, from: Nanos) {
-        self.ends = from.saturating_add(A_SECOND);
+        self.ends = from.saturating_add(PATIENCE);
         self.passed = 0;
     }
 }
@@ -74,6 +80,8 @@ const FIRST: u32 = 4;
 const PASSED_FOR_ONE_MORE: u32 = 8;
 /// The window of most limits that a burst can reach; a correct limit delays no call for longer.
 const A_SECOND: Duration = Duration::from_secs(1);
+/// Longer than an exchange with most APIs.
+const PATIENCE: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
 mod tests {
@@ -88,12 +96,12 @@ mod tests {
         assert_eq!(slow_start.max_in_flight(at(400)), 4);
         slow_start.start(at(500));
         slow_start.start(at(900));
-        (0..50).for_each(|_| slow_start.record_pass());
+        (0..50).for_each(|_| slow_start.record_pass(at(700)));
         assert_eq!(slow_start.max_in_flight(at(1_499)), 10);
         assert_eq!(slow_start.max_in_flight(at(1_500)), u32::MAX);
         slow_start.restart(at(2_000));
         assert_eq!(
-            slow_start.max_in_flight(at(2_999)),
+            slow_start.max_in_flight(at(2_249)),
             4,
             "earlier passes prove nothing for the new limit"
         );
@@ -103,6 +111,19 @@ mod tests {
             u32::MAX,
             "a caller that cannot wait ends it"
         );
+    }
+
+    // A call of two seconds would wait for a second and be none the wiser.
+    #[test]
+    fn a_far_api_ends_the_slow_start_early() {
+        let rules = Rules::with_limit("200/s".parse().expect("valid"));
+        let mut slow_start = SlowStart::from_rules(&rules);
+        let at = Nanos::from_millis;
+        slow_start.start(at(500));
+        assert_eq!(slow_start.max_in_flight(at(749)), 4);
+        assert_eq!(slow_start.max_in_flight(at(750)), u32::MAX);
+        slow_start.record_pass(at(2_500));
+        assert_eq!(slow_start.max_in_flight(at(2_500)), u32::MAX);
     }
 
     #[test]

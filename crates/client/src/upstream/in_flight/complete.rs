@@ -1,10 +1,13 @@
 //! End of an attempt: it is refunded, or its response and then its body complete.
 
+use std::time::Duration;
+
 use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass};
 
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
 use super::StampResult;
+use crate::upstream::permit_pool::PermitPool;
 use crate::event::EventKind;
 
 /// An attempt whose response has begun and whose body has not ended.
@@ -24,6 +27,14 @@ pub(in crate::upstream) struct SentAttempt {
     pub(in crate::upstream) group: u32,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) at: Nanos,
+}
+
+impl PermitPool {
+    /// Records the latency of a response.
+    fn observe_latency(&mut self, circuit: usize, latency: Duration) {
+        self.in_flight.latency.observe(latency);
+        self.circuits.get_mut(circuit).health.observe_latency(latency);
+    }
 }
 
 impl AdmissionState {
@@ -91,13 +102,11 @@ impl AdmissionState {
             effect == OutcomeClass::Throttled && matches!(change, LimitChange::Shrunk | LimitChange::SameBurst);
         // A lower limit answers the throttle: one cause, one reaction. A lowered limit begins a new throttle
         // burst afterwards, and its cause belongs to the old.
+        if matches!(effect, OutcomeClass::Success | OutcomeClass::Neutral) {
+            self.pool.observe_latency(known.circuit, now.since(sent.at));
+        }
         match effect {
-            OutcomeClass::Success => self
-                .pool
-                .circuits
-                .get_mut(known.circuit)
-                .health
-                .observe_latency(now.since(sent.at)),
+            OutcomeClass::Success => {}
             _ if is_explained => self.record(&mut response, classified.outcome.explained(), now),
             _ => self.record(&mut response, classified.outcome, now),
         }

@@ -275,7 +275,8 @@ impl AdmissionState {
             return Ok(());
         };
         let (cost, deadline) = (waiter.cost, waiter.deadline);
-        if deadline < now {
+        let is_hopeless = waiter.ends_call && deadline < now.saturating_add(self.expected_latency(group));
+        if deadline < now || is_hopeless {
             self.refuse_late_waiter(key, now);
             return Ok(());
         }

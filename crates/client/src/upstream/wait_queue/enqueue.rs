@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::Nanos;
+use outflow_core::{HealthState, Nanos};
 
 use super::super::admission_check::StartRequest;
 use super::super::group_slot;
@@ -31,6 +31,7 @@ impl WaitQueues {
             since: now,
             deadline: request.deadline(now),
             tracked: false,
+            ends_call: matches!(request.deadline, WaitDeadline::BeforeEnd(_)),
         })
     }
 
@@ -113,6 +114,19 @@ impl AdmissionState {
         }
     }
 
+    /// Returns the shortest time in which a response can come. While the API is down, the first in the
+    /// queue are those with the least time left: without this, each of them would be a probe that is cut
+    /// off by its own deadline, and none would show that the API is back.
+    pub(super) fn expected_latency(&self, group: u32) -> Duration {
+        let circuit = self.pool.circuits.index_for(group);
+        let lowest = self.pool.in_flight.latency.lowest();
+        match self.pool.circuits.get(circuit).health.state() {
+            HealthState::Normal => lowest.unwrap_or_default(),
+            // A probe with hardly enough time says nothing.
+            _ => lowest.map_or(UNKNOWN_LATENCY, |lowest| lowest.saturating_mul(2)),
+        }
+    }
+
     /// Grants a started call its permit. A paced one waits for its instant like a dispatched waiter.
     fn grant_or_pace(&mut self, request: AcquireRequest, attempt: usize, now: Nanos, waker: &Waker) -> AcquireResult {
         let from = self.pool.in_flight.send_at(attempt, now);
@@ -138,7 +152,10 @@ impl AdmissionState {
         estimate: WaitEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let deadline = request.deadline(now);
+        let deadline = match request.deadline {
+            WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
+            _ => request.deadline(now),
+        };
         let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
         let is_new = request.position == QueuePosition::New;
         let reason = if request.mode == WaitMode::Reject {
@@ -268,3 +285,6 @@ impl AdmissionState {
         }
     }
 }
+
+/// Latency of an API that is down and has never answered.
+const UNKNOWN_LATENCY: Duration = Duration::from_millis(200);

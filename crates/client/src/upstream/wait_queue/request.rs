@@ -32,13 +32,15 @@ pub(in crate::upstream) enum QueuePosition {
 pub(in crate::upstream) enum WaitDeadline {
     At(Nanos),
     Within(Duration),
+    /// The call as a whole ends then: what starts later than a response takes before it is hopeless.
+    BeforeEnd(Nanos),
 }
 
 impl AcquireRequest {
     /// Returns the instant at which its wait ends, if it begins now.
     pub(super) fn deadline(&self, now: Nanos) -> Nanos {
         match self.deadline {
-            WaitDeadline::At(deadline) => deadline,
+            WaitDeadline::At(deadline) | WaitDeadline::BeforeEnd(deadline) => deadline,
             WaitDeadline::Within(span) => now.saturating_add(span),
         }
     }
