@@ -124,7 +124,7 @@ async fn engine(scenario: &Scenario, url: &str, settings: EngineSettings) -> io:
         LimitScope::EachTenant => Rules::unlimited(),
     };
     let health = HealthSettings {
-        concurrency: 1_000,
+        concurrency: Some(1_000),
         ..HealthSettings::default()
     };
     api.rules.health = HealthConfig::new(health).map_err(io::Error::other)?;

@@ -62,7 +62,7 @@ pub(crate) fn all(address: SocketAddr) -> (Vec<Entrant>, Vec<&'static str>) {
 /// Returns the server as an API with an unreachable limit.
 fn api(address: SocketAddr) -> Option<Api> {
     let settings = HealthSettings {
-        concurrency: IN_FLIGHT,
+        concurrency: Some(IN_FLIGHT),
         ..HealthSettings::ADAPTIVE
     };
     let mut api = Api::new(NAME, format!("http://{address}").parse().ok()?);

@@ -21,7 +21,7 @@ impl OursUpstream {
     /// one microsecond and would turn an allowing limit into a refusing one.
     pub(crate) fn new(limit: u32, window: Duration, in_flight: u32) -> Option<Self> {
         let settings = HealthSettings {
-            concurrency: in_flight,
+            concurrency: Some(in_flight),
             ..HealthSettings::ADAPTIVE
         };
         let limit = Limit::sliding(Rate::new(u64::from(limit), window).ok()?)

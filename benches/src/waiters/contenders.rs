@@ -130,7 +130,7 @@ impl WaitLimit for Ours {
 /// Returns the default health with as many in flight as there are tasks.
 fn unbounded() -> HealthConfig {
     let settings = HealthSettings {
-        concurrency: u32::MAX,
+        concurrency: Some(u32::MAX),
         ..HealthSettings::ADAPTIVE
     };
     HealthConfig::new(settings).unwrap_or_default()

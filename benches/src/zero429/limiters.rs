@@ -111,7 +111,7 @@ impl Ours {
 
     fn counting(cell: Cell, time: Time, accounting: Accounting) -> Option<Self> {
         let settings = HealthSettings {
-            concurrency: u32::MAX,
+            concurrency: Some(u32::MAX),
             ..HealthSettings::ADAPTIVE
         };
         let rules = Rules {

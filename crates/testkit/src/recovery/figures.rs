@@ -38,7 +38,7 @@ pub struct RecoveryFigures {
 }
 
 impl RecoveryFigures {
-    /// Reckons the figures of two runs.
+    /// Computes the figures of two runs.
     pub(super) fn new(plan: &RecoveryPlan, busy: &RunRecord, open: &RunRecord) -> Self {
         let scenario = &plan.scenario;
         let (begin, end) = (scenario.begin.as_secs_f64(), scenario.end().as_secs_f64());
