@@ -235,7 +235,7 @@ impl Default for AlertThresholds {
 /// Slow limits must not make a slow API wait for its own calls.
 const MIN_CONCURRENCY: u32 = 16;
 
-/// More sockets to one API help nobody.
+/// More sockets to one API help no caller.
 const MAX_CONCURRENCY: u32 = 1_024;
 
 /// A tenth in parts per million: usage fluctuates by less.
