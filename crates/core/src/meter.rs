@@ -238,8 +238,8 @@ impl Receipt {
     }
 
     /// Converts the consumption to the units that a limit counts.
-    pub(crate) const fn with_unit_cost(mut self, toll: UnitCost) -> Self {
-        self.cost = toll.units(self.cost);
+    pub(crate) const fn with_unit_cost(mut self, unit_cost: UnitCost) -> Self {
+        self.cost = unit_cost.units(self.cost);
         self
     }
 

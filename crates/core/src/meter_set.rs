@@ -48,7 +48,7 @@ pub struct MeterSet {
 struct MeterSlot {
     number: u32,
     limit: Limit,
-    toll: UnitCost,
+    unit_cost: UnitCost,
     meter: Meter,
     watch: MeterEventQueue,
     /// Highest usage of windows that were recorded.
@@ -85,7 +85,7 @@ impl MeterSet {
         let all = self
             .slots
             .iter_mut()
-            .map(|slot| slot.meter.check(now, slot.toll.units(cost)));
+            .map(|slot| slot.meter.check(now, slot.unit_cost.units(cost)));
         all.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop))
     }
 
@@ -106,7 +106,7 @@ impl MeterSet {
         let now = self.see(now);
         self.slots
             .iter_mut()
-            .map(move |slot| slot.meter.check(now, slot.toll.units(cost)))
+            .map(move |slot| slot.meter.check(now, slot.unit_cost.units(cost)))
     }
 
     /// Checks if units fit the limit at `place` now, in its own unit; an unknown place fits
@@ -123,7 +123,7 @@ impl MeterSet {
     pub fn refund(&mut self, now: Nanos, receipts: ReceiptSet) {
         let now = self.see(now);
         for (slot, receipt) in self.slots.iter_mut().zip(receipts.receipts()) {
-            if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
+            if let Some(receipt) = receipt.apply(slot.number, slot.unit_cost) {
                 slot.meter.give_back(now, &receipt);
             }
         }
@@ -133,7 +133,7 @@ impl MeterSet {
     pub fn settle(&mut self, now: Nanos, receipts: ReceiptSet, timing: RequestTiming, floor: Option<Duration>) {
         let now = self.see(now);
         for (place, (slot, receipt)) in self.slots.iter_mut().zip(receipts.receipts()).enumerate() {
-            if let Some(receipt) = receipt.apply(slot.number, slot.toll) {
+            if let Some(receipt) = receipt.apply(slot.number, slot.unit_cost) {
                 let arrived = timing.arrived_by(slot.limit.accounting(), floor);
                 slot.meter.land(now, &receipt, arrived);
                 slot.observe(place, now);
@@ -248,7 +248,7 @@ impl MeterSet {
             receipts.postpone(slot.pause(place, now, cost));
         }
         for (place, slot) in self.slots.iter_mut().enumerate() {
-            let receipt = slot.meter.commit(slot.toll.units(cost), receipts.send_at());
+            let receipt = slot.meter.commit(slot.unit_cost.units(cost), receipts.send_at());
             receipts.hold(place, slot.number, &receipt);
             slot.observe(place, now);
         }
@@ -276,7 +276,7 @@ impl MeterSlot {
         Self {
             number,
             limit: *limit,
-            toll: limit.measure().unit_cost(),
+            unit_cost: limit.measure().unit_cost(),
             meter: Meter::new(limit, moment),
             watch: MeterEventQueue::default(),
             highest: 0,
@@ -296,7 +296,7 @@ impl MeterSlot {
         if self.limit.pacing() == Pacing::Off {
             return Duration::ZERO;
         }
-        let asked = self.meter.even_pause(now, self.toll.units(cost));
+        let asked = self.meter.even_pause(now, self.unit_cost.units(cost));
         let pace = self.watch.cap(place, &self.limit, now, asked);
         // Each start reserves its pace, so that requests of one instant leave one after the other.
         self.last_start = self.last_start.max(now).saturating_add(pace);
@@ -330,7 +330,7 @@ impl MeterSlot {
     /// Takes the cost of a call in flight, with or without remaining quota.
     fn burden(&mut self, now: Nanos, receipts: &ReceiptSet) -> Receipt {
         // The check moves the meter to this instant; its decision does not matter here.
-        let cost = self.toll.units(receipts.cost());
+        let cost = self.unit_cost.units(receipts.cost());
         let _decision = self.meter.check(now, cost);
         self.meter.commit(cost, receipts.send_at())
     }

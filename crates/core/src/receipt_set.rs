@@ -94,8 +94,8 @@ pub(crate) struct SlotReceipt {
 
 impl SlotReceipt {
     /// Returns the receipt for the slot of this number, in the units it counts.
-    pub(crate) fn apply(self, slot: u32, toll: UnitCost) -> Option<Receipt> {
-        (self.slot == slot).then(|| self.receipt.with_unit_cost(toll))
+    pub(crate) fn apply(self, slot: u32, unit_cost: UnitCost) -> Option<Receipt> {
+        (self.slot == slot).then(|| self.receipt.with_unit_cost(unit_cost))
     }
 
     /// Returns a reference to the receipt for the slot of this number.

@@ -4,7 +4,7 @@
 //! changed. Code under these locks makes no change that a panic could interrupt halfway, so the data of a
 //! poisoned lock is valid, and a second panic in each later caller would only spread the first.
 //!
-//! parking_lot has such a mutex, but a waiter that is woken under load costs more processor time with it.
+//! `parking_lot` has such a mutex, but a waiter that is woken under load costs more processor time with it.
 
 #![expect(clippy::disallowed_types, reason = "the one place that handles poisoning")]
 

@@ -51,7 +51,12 @@ fn show(load: &str, run: &RunRecord) {
         println!("  {at:8.2} {words}");
     }
     let failed: Vec<f64> = run.failed.iter().map(|call| call.over.as_secs_f64()).collect();
-    for (what, times) in [("good", &run.good), ("sent", &run.sent), ("refused", &run.refused), ("failed", &failed)] {
+    for (what, times) in [
+        ("good", &run.good),
+        ("sent", &run.sent),
+        ("refused", &run.refused),
+        ("failed", &failed),
+    ] {
         println!("{load} {what} {:?}", RunRecord::by_second(times));
     }
     let mut reasons = BTreeMap::new();

@@ -243,3 +243,34 @@ pub(super) const KEYS: [&str; 16] = [
     "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend", "ripe", "slots",
     "broken", "rules", "rest",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // The steps are bound to their fields by position.
+    #[test]
+    fn each_step_calls_the_function_of_its_name() {
+        let scripts = Scripts::new();
+        let steps = [
+            (&scripts.submit, "_submit"),
+            (&scripts.claim, "_claim"),
+            (&scripts.shared_limits, "_shared_limits"),
+            (&scripts.settle, "_settle"),
+            (&scripts.heartbeat, "_heartbeat"),
+            (&scripts.reap, "_reap"),
+            (&scripts.release_unknown, "_release_unknown"),
+            (&scripts.rule, "_rule"),
+            (&scripts.action, "_action"),
+            (&scripts.finished, "_finished"),
+            (&scripts.scope_ops, "_scope_ops"),
+            (&scripts.query, "_query"),
+            (&scripts.dead_letters, "_dead_letters"),
+            (&scripts.collect_garbage, "_collect_garbage"),
+            (&scripts.snapshot, "_snapshot"),
+        ];
+        for (step, name) in steps {
+            assert!(step.function.ends_with(name), "{} is no {name}", step.function);
+        }
+    }
+}

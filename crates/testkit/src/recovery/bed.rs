@@ -7,7 +7,7 @@ use outflow::event::EventKind;
 use outflow::{Event, Events, IoStream, Observer, Outflow};
 use outflow_core::{Nanos, Rate, Share};
 use outflow_mock::{Dialect, Latency, MockApi, Quota, RetryAfterForm, Server};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
 use super::call_log::{CallLog, RunRecord};

@@ -44,8 +44,7 @@ impl RecoveryFigures {
         let (begin, end) = (scenario.begin.as_secs_f64(), scenario.end().as_secs_f64());
         let heal = scenario.heal.map(|heal| heal.as_secs_f64());
         let view = GoodputView::new(plan, busy);
-        let rate_until_heal =
-            |times: &[f64], from: f64| heal.map_or(0.0, |heal| per_second(times, from, heal));
+        let rate_until_heal = |times: &[f64], from: f64| heal.map_or(0.0, |heal| per_second(times, from, heal));
         let lost = unavoidable(plan, &open.offered);
         let failed = open.failed.len().saturating_sub(lost);
         Self {
@@ -158,7 +157,11 @@ fn allowed(plan: &RecoveryPlan) -> f64 {
     let mut at = scenario.begin;
     while at < scenario.end() {
         if scenario.is_up(at) {
-            let taken = if scenario.shares_key && other_client::is_active(at) { 0.5 } else { 0.0 };
+            let taken = if scenario.shares_key && other_client::is_active(at) {
+                0.5
+            } else {
+                0.0
+            };
             calls += STEP.as_secs_f64() * speed * (capacity(plan, at) - taken);
         }
         at += STEP;
@@ -170,7 +173,13 @@ fn allowed(plan: &RecoveryPlan) -> f64 {
 /// earliest deadline go first, at the rate that the server allows.
 fn unavoidable(plan: &RecoveryPlan, offered: &[f64]) -> usize {
     let speed = plan.speed();
-    let burst = plan.config.rates().iter().map(|rate| rate.quantity()).min().unwrap_or(1);
+    let burst = plan
+        .config
+        .rates()
+        .iter()
+        .map(|rate| rate.quantity())
+        .min()
+        .unwrap_or(1);
     let burst = u32::try_from(burst).map_or(f64::MAX, f64::from);
     let (mut lost, mut credit, mut at) = (0, 0.0, Duration::ZERO);
     let (mut waiting, mut coming) = (VecDeque::new(), offered.iter().copied().peekable());

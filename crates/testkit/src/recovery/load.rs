@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{Call, Outflow};
-use parking_lot::Mutex;
+use outflow_sync::Mutex;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::bed::RecoveryBed;

@@ -95,13 +95,15 @@ impl RecoveryScenario {
 
     /// Returns true if the server answers calls at this instant.
     pub fn is_up(&self, at: Duration) -> bool {
-        let failing = |trouble: &&ServerTrouble| matches!(trouble.kind, TroubleKind::Failing(_) | TroubleKind::Refusing);
+        let failing =
+            |trouble: &&ServerTrouble| matches!(trouble.kind, TroubleKind::Failing(_) | TroubleKind::Refusing);
         !self.active(at).any(|trouble| failing(&trouble))
     }
 
     /// Returns true if connections are refused at this instant.
     pub(super) fn is_refusing(&self, at: Duration) -> bool {
-        self.active(at).any(|trouble| matches!(trouble.kind, TroubleKind::Refusing))
+        self.active(at)
+            .any(|trouble| matches!(trouble.kind, TroubleKind::Refusing))
     }
 
     /// Returns the share of the limits that is allowed at this instant.

@@ -7,8 +7,8 @@ use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
 use super::StampResult;
-use crate::upstream::permit_pool::PermitPool;
 use crate::event::EventKind;
+use crate::upstream::permit_pool::PermitPool;
 
 /// An attempt whose response has begun and whose body has not ended.
 #[derive(Debug)]

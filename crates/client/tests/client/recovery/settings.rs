@@ -11,12 +11,17 @@ use super::{LATENCY, SECOND, plan};
 #[tokio::test(start_paused = true)]
 async fn a_breaker_refuses_for_its_cooldown_at_most() {
     let mut plan = plan("503 for 2 min");
-    plan.config = plan
-        .config
-        .changed(r#"health.profile = "breaker""#, "the cooldown of a plain breaker is judged");
+    plan.config = plan.config.changed(
+        r#"health.profile = "breaker""#,
+        "the cooldown of a plain breaker is judged",
+    );
     let run = plan.run_busy().await;
     let heal = plan.scenario.heal.expect("it heals").as_secs_f64();
-    let last = run.failed.iter().map(|call| call.over.as_secs_f64()).fold(0.0, f64::max);
+    let last = run
+        .failed
+        .iter()
+        .map(|call| call.over.as_secs_f64())
+        .fold(0.0, f64::max);
     assert!(last <= heal + 30.5, "refused {} s after the API was back", last - heal);
     let after = run.good.iter().filter(|at| **at > heal + 32.0).count();
     assert!(after > 35 * 50, "{after}");

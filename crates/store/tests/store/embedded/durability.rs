@@ -383,6 +383,22 @@ fn a_store_of_the_first_version_opens_and_stores_later_errors() {
     });
 }
 
+// A program of the release before must open the file after a downgrade.
+#[test]
+fn the_stored_names_are_those_of_earlier_programs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(dir.path(), clock(), async |_| {});
+    let disk = rusqlite::Connection::open(dir.path().join("jobs.db")).expect("a database");
+    let version = disk.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0));
+    assert_eq!(version.expect("a version"), 3);
+    for sql in [
+        "SELECT id, seq, at, words FROM mishap",
+        "SELECT told, fate, closed FROM action",
+    ] {
+        disk.prepare(sql).expect(sql);
+    }
+}
+
 // The two numbers are at bytes 60 and 68 of every SQLite file.
 #[test]
 fn a_later_version_and_a_foreign_file_are_refused() {

@@ -94,6 +94,22 @@ async fn a_late_notification_does_not_end_a_reopened_action() {
     assert_eq!(ripe(&quick, LONG_LEASE).await, 0);
 }
 
+// Programs of two releases work on one queue during an upgrade.
+#[tokio::test]
+async fn the_queues_layout_is_that_of_earlier_programs() {
+    let fixture = RedisFixture::new().await;
+    let batch = action_batch("act", vec![job("a", 0)]);
+    fixture.store.submit(batch).await.expect("submitted");
+    let jobs = fixture.claim(1).await.jobs;
+    fixture.settle(jobs.iter().map(done).collect()).await;
+    fixture.store.close(&name("act")).await.expect("closed");
+    fixture.store.mark_notified(&name("act")).await.expect("notified");
+    let layout = fixture.server.command(&["HGET", "{outflow}:epoch", "form"]);
+    assert_eq!(layout.expect("a layout"), "3");
+    let notified = fixture.server.command(&["HGET", "{outflow}:a:act", "told"]);
+    assert_eq!(notified.expect("a field"), "1");
+}
+
 // Nine thousand fields are in a hash table in which a scan from the start finds nothing once a
 // third is gone.
 #[tokio::test]
