@@ -143,11 +143,12 @@ impl CallState<'_> {
 
     /// Returns the instant from which the wait for a permit requested now counts. The first counts from
     /// the start of the call, also after following another call: a failed leader gives no fresh wait.
+    /// A kept queue position is the first one, so that an API that throttles for ever ends the call.
     const fn waits_since(&self, now: Nanos) -> Nanos {
-        match self.stats.attempts {
-            0 => self.started,
-            _ => now,
+        if self.stats.attempts == 0 || self.stats.keeps_position {
+            return self.started;
         }
+        now
     }
 
     fn count(&mut self, plan: RetryPlan) {

@@ -260,6 +260,12 @@ impl Upstream {
         self.shared.with(|state, _| state.health_state(group))
     }
 
+    /// Returns true if an operator forces the health of a target's circuit.
+    pub fn is_forced(&self, target: Target) -> bool {
+        let group = self.shared.routes.load().resolve(target);
+        self.shared.with(|state, _| state.is_forced(group))
+    }
+
     /// Returns the quota of a target's fullest limit, if it has limits.
     pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
         let group = self.shared.routes.load().resolve(target);

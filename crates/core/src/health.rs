@@ -144,6 +144,11 @@ impl Health {
         self.state
     }
 
+    /// Returns the operator's override, if there is one.
+    pub const fn operator_override(&self) -> Option<HealthOverride> {
+        self.hold
+    }
+
     /// Returns the state in the terms of a circuit breaker.
     pub const fn circuit(&self) -> CircuitState {
         self.state.circuit()

@@ -296,10 +296,11 @@ impl MeterSlot {
         if self.limit.pacing() == Pacing::Off {
             return Duration::ZERO;
         }
-        let asked = self.meter.even_pause(now, self.unit_cost.units(cost));
-        let pace = self.watch.cap(place, &self.limit, now, asked);
         // Each start reserves its pace, so that requests of one instant leave one after the other.
-        self.last_start = self.last_start.max(now).saturating_add(pace);
+        let previous = self.last_start.max(now);
+        let asked = self.meter.even_pause(now, previous, self.unit_cost.units(cost));
+        let pace = self.watch.cap(place, &self.limit, now, asked);
+        self.last_start = previous.saturating_add(pace);
         self.last_start.since(now)
     }
 

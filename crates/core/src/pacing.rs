@@ -50,7 +50,7 @@ impl Meter {
         }
         match self.check(now, cost) {
             Decision::Allow(()) => {
-                let asked = self.even_pause(now, cost);
+                let asked = self.even_pause(now, now, cost);
                 WaitTime::Soft {
                     delay: asked.min(max_delay),
                     asked,
@@ -61,14 +61,14 @@ impl Meter {
         }
     }
 
-    /// Returns the pause that spreads the remaining quota over the time until units return. An
-    /// unused meter asks for none.
-    pub(crate) fn even_pause(&mut self, now: Nanos, cost: Cost) -> Duration {
+    /// Returns the pause that spreads the remaining quota over the time from `start` until units
+    /// return. An unused meter asks for none.
+    pub(crate) fn even_pause(&mut self, now: Nanos, start: Nanos, cost: Cost) -> Duration {
         let Some(recovery) = self.recovery(now) else {
             return Duration::ZERO;
         };
         let status = self.status(now);
-        let (left, remaining) = (recovery.since(status.at), status.remaining().max(1));
+        let (left, remaining) = (recovery.since(status.at.max(start)), status.remaining().max(1));
         let nanos = left.as_nanos() * u128::from(cost.units()) / u128::from(remaining);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

@@ -73,10 +73,10 @@ impl CallState<'_> {
         let mode = self.request.spec.mode.unwrap_or(rules.mode);
         let waits = rules.when_asleep == WhenAsleep::Wait;
         let lowered = verdict.limit_feedback == LimitFeedback::Lowered;
-        let throttled = verdict.effect == OutcomeClass::Throttled && waits;
+        let throttled = verdict.effect == OutcomeClass::Throttled && waits && !self.is_unprotected();
         let has_returns = self.stats.returns < MAX_RETURNS;
         let keeps = (verdict.was_probe && waits) || ((lowered || throttled) && has_returns);
-        if !keeps || mode != WaitMode::Wait || !self.is_timely(verdict.retry_after.unwrap_or_default()) {
+        if !keeps || mode != WaitMode::Wait || !self.is_in_first_wait(verdict.retry_after.unwrap_or_default()) {
             return None;
         }
         if lowered || verdict.was_probe || verdict.retry_after.is_some() {
@@ -84,7 +84,19 @@ impl CallState<'_> {
         }
         let backoff = &self.client.api.retry.backoff;
         let delay = backoff.delay(self.stats.returns.saturating_add(1), fastrand::u64(..));
-        self.is_timely(delay).then_some(delay)
+        self.is_in_first_wait(delay).then_some(delay)
+    }
+
+    /// Returns true if an operator's override keeps the health machine from stopping a storm of throttles:
+    /// only the budget bounds retries then.
+    fn is_unprotected(&self) -> bool {
+        self.client.upstream.is_forced(self.request.target)
+    }
+
+    /// Returns true if a delay ends within the wait that began with the call.
+    fn is_in_first_wait(&self, delay: Duration) -> bool {
+        let now = self.client.upstream.now();
+        self.is_timely(delay) && now.saturating_add(delay) < self.request.wait_end(self.started)
     }
 
     fn is_timely(&self, delay: Duration) -> bool {

@@ -118,6 +118,13 @@ impl AdmissionState {
         self.pool.circuits.get_for(group).health.state()
     }
 
+    /// Returns true if an operator forces the health of a group's circuit.
+    pub(super) fn is_forced(&mut self, group: u32) -> bool {
+        let group = self.pool.limits.resolve(group);
+        let circuit = self.pool.circuits.get_for(group);
+        circuit.health.operator_override().is_some()
+    }
+
     /// Returns an estimator for calls of a group, after serving the timers that it depends on.
     pub(super) fn estimator(&mut self, group: u32, now: Nanos) -> WaitEstimator<'_> {
         self.serve_timer(self.pool.circuits.index_for(group), now);

@@ -123,7 +123,7 @@ fn a_call_sent_too_late_counts_as_a_call_and_with_its_cost() {
     assert_eq!(used(&bed), [2, 9]);
 }
 
-// Of a hundred tokens a second five remain: a call of 40 goes once the lowered limit is free. It
+// Of a hundred tokens a second ten remain: a call of 40 goes once the lowered limit is free. It
 // counts as one call, and with its whole cost once it has landed.
 #[test]
 fn a_cost_above_a_lowered_limit_is_still_one_call() {
@@ -140,7 +140,7 @@ fn a_cost_above_a_lowered_limit_is_still_one_call() {
     bed.pass(secs(2));
     let burst: Vec<Permit> = (0..100).map(|_| sent(&bed, 1)).collect();
     for (n, permit) in burst.into_iter().enumerate() {
-        permit.settle(AttemptResult::status(if n < 5 { 200 } else { 429 }));
+        permit.settle(AttemptResult::status(if n < 10 { 200 } else { 429 }));
     }
     let effective = |bed: &TestBed| {
         let report = bed.upstream.report();

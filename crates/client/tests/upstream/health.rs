@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use outflow::core::{Cost, Decision, Fault, HealthOverride, HealthState, OutcomeClass};
+use outflow::core::{Cost, Decision, Fault, HealthConfig, HealthOverride, HealthSettings, HealthState, OutcomeClass};
 use outflow::event::EventKind;
 use outflow::{AttemptResult, Group, HealthScope, RefusalReason, Rules, WaitReason, WhenAsleep};
 
@@ -11,6 +11,19 @@ use crate::support::{CallRequest, INSTANT, TestBed, TestCaller, by_sending, heal
 
 fn unlimited() -> Rules {
     rules(Vec::new())
+}
+
+/// Sets the profile that probes one by one and refuses while it sleeps.
+fn cautious(rules: Rules) -> Rules {
+    let settings = HealthSettings {
+        concurrency: Some(1_000_000),
+        ..HealthSettings::CAUTIOUS
+    };
+    Rules {
+        health: HealthConfig::new(settings).expect("they fit together"),
+        when_asleep: WhenAsleep::Refuse,
+        ..rules
+    }
 }
 
 /// Settles a call with this status and a Retry-After of this many seconds.
@@ -44,7 +57,7 @@ fn hundred_waiters(bed: &TestBed) -> Vec<TestCaller> {
 // refused.
 #[test]
 fn a_sleep_releases_none_of_a_hundred_waiting_callers() {
-    let bed = TestBed::new(rules(vec![by_sending("10/100ms")]));
+    let bed = TestBed::new(cautious(rules(vec![by_sending("10/100ms")])));
     let mut banned = bed.caller(bed.options()).admitted();
     banned.sending();
     bed.sends(9, bed.options());
@@ -132,7 +145,7 @@ fn half_open(rules: Rules) -> TestBed {
 // circuit.
 #[test]
 fn one_probe_is_in_flight_and_five_successes_end_half_open() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     let mut waiters: Vec<TestCaller> = (0..100).map(|_| bed.caller(bed.options())).collect();
     for n in 0..5 {
         let mut probe = waiters[n].admitted();
@@ -155,7 +168,7 @@ fn one_probe_is_in_flight_and_five_successes_end_half_open() {
 // second.
 #[test]
 fn an_inconclusive_probe_returns_its_slot() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     for way in 0..8 {
         let mut permit = bed.caller(bed.options()).admitted();
         match way % 4 {
@@ -182,7 +195,7 @@ fn an_inconclusive_probe_returns_its_slot() {
 // the first. An unsent one does not count.
 #[test]
 fn probes_keep_their_rate_without_other_limits() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     bed.caller(bed.options()).admitted().refund();
     for _ in 0..3 {
         let mut probe = bed.caller(bed.options()).admitted();
@@ -247,7 +260,7 @@ fn a_probe_counts_from_its_sending() {
 // ever.
 #[test]
 fn a_hanging_probe_fails_at_its_timeout() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     let mut hung = bed.caller(bed.options()).admitted();
     hung.sending();
     let mut waits = bed.waiting(bed.options());
@@ -286,7 +299,7 @@ fn no_caller_is_refused_because_a_probe_might_hang() {
 // An event stream never ends: its first bytes are the probe's success.
 #[test]
 fn a_probe_whose_body_flows_has_succeeded() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     for n in 1..=5 {
         let mut permit = bed.caller(bed.options()).admitted();
         permit.sending();
@@ -304,7 +317,7 @@ fn a_probe_whose_body_flows_has_succeeded() {
 
 #[test]
 fn a_failed_probe_ends_in_sleep_and_refuses_all_waiters() {
-    let bed = half_open(unlimited());
+    let bed = half_open(cautious(unlimited()));
     let mut probe = bed.caller(bed.options()).admitted();
     probe.sending();
     let mut waits = bed.waiting(bed.options());
@@ -318,7 +331,7 @@ fn a_failed_probe_ends_in_sleep_and_refuses_all_waiters() {
 #[test]
 fn throttle_halves_rates_and_concurrency() {
     let bed = TestBed::new(Rules {
-        health: health(|_| {}),
+        health: HealthConfig::cautious(),
         ..rules(vec![by_sending("50/s")])
     });
     (0..3).for_each(|_| settle_once(&bed, AttemptResult::status(429)));
@@ -343,7 +356,7 @@ fn throttle_halves_rates_and_concurrency() {
 fn a_throttle_that_begins_a_burst_still_counts() {
     let bed = TestBed::new(Rules {
         adaptive: outflow::core::AdaptiveMode::Guard,
-        health: health(|_| {}),
+        health: HealthConfig::cautious(),
         ..rules(vec![by_sending("50/s")])
     });
     (0..3).for_each(|_| {
@@ -515,11 +528,11 @@ fn a_cost_above_a_lowered_limit_goes_and_counts_in_full() {
     assert_eq!(left, 2, "of ten a second eight are used");
 }
 
-// A broken body is a failure, and five of five exceed the failure rate.
+// A broken body is a failure, and eight in a row open the circuit.
 #[test]
 fn a_broken_body_counts_as_a_failure() {
     let bed = TestBed::new(unlimited());
-    for _ in 0..20 {
+    for _ in 0..8 {
         let mut permit = bed.caller(bed.options()).admitted();
         permit.sending();
         let (_, tail) = permit.settle_head(AttemptResult::status(200));
@@ -529,12 +542,12 @@ fn a_broken_body_counts_as_a_failure() {
         assert_eq!(bed.in_flight(), 0);
     }
     bed.pass(ms(250));
-    assert_eq!(state(&bed), HealthState::Throttle);
+    assert_eq!(state(&bed), HealthState::Sleep);
     let moved = bed.recorder.take_selected(|what| match what {
         EventKind::Moved { transition, .. } => Some(transition.to),
         _ => None,
     });
-    assert_eq!(moved, [HealthState::Throttle]);
+    assert_eq!(moved, [HealthState::Sleep]);
 }
 
 // A 403 is no throttle response, unless its body says so.

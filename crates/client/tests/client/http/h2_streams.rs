@@ -9,7 +9,7 @@ use outflow::{Api, Outflow, Rules};
 use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault, Server, Tls};
 
 use super::h2_frames::{CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, going_away, head, reset, response, together};
-use super::support::{scripted, trusting};
+use super::support::{cautious, scripted, trusting};
 
 /// Starts a server that breaks the first calls like this, and an HTTP/2 client for it.
 async fn broken(frames: Bytes, first: u64, adapt: impl FnOnce(&mut Api)) -> (MockApi, Server, Outflow) {
@@ -83,6 +83,8 @@ async fn a_refused_stream_counts_in_the_limit() {
 #[tokio::test]
 async fn retries_do_not_multiply_refused_streams() {
     let (mock, _server, client) = broken(refused(), u64::MAX, |api| {
+        // Only the budget bounds the attempts: no call waits for the end of a sleep.
+        cautious(api);
         api.retry.budget = RetryBudgetSettings {
             share: Share::percent(20),
             per_second: 0,

@@ -4,10 +4,11 @@
 use std::time::Duration;
 
 use http::Method;
+use outflow::ThrottledRetry;
 use outflow::core::{HealthSnapshot, HealthState, OutcomeClass, OutcomeCounts};
 use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ThrottleResponse};
 
-use super::support::{over_sockets, scripted};
+use super::support::{cautious, over_sockets, scripted};
 
 /// Result of a call.
 struct CallOutcome {
@@ -21,6 +22,9 @@ async fn sent(act: impl Into<outflow_mock::ScriptedFault>, method: Method) -> Ca
     let mock = scripted(Script::new().rule(ScriptMatch::always(), act));
     let server = mock.listen().await.expect("a port");
     let client = over_sockets(&server, |api| {
+        // The table states attempts, which calls that keep their queue position do not use up.
+        cautious(api);
+        api.retry.throttled = ThrottledRetry::Idempotent;
         api.timeouts.read = Duration::from_millis(100);
     });
     let call = client.request(method, "strict", "/cell").body("a body");

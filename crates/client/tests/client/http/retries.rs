@@ -15,7 +15,7 @@ use outflow_mock::{
 };
 use outflow_testkit::{EventRecorder, VirtualTime};
 
-use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
+use super::support::{cautious, eager, one_at_a_time, over_pipes, over_sockets, scripted};
 
 // The body arrived completely before the reset: the server may have executed the order.
 #[tokio::test]
@@ -163,6 +163,8 @@ async fn a_long_retry_after_is_returned_to_the_caller() {
 async fn retries_never_multiply_an_outage() {
     let mock = scripted(Script::new().rule(ScriptMatch::always(), MockResponse::status(500)));
     let client = over_pipes(&mock, |api| {
+        // Only the budget bounds the attempts: health does not stop the calls before it.
+        cautious(api);
         api.retry.budget = RetryBudgetSettings {
             share: Share::percent(20),
             per_second: 10,

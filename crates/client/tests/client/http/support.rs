@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::{Backoff, HealthConfig, HealthSettings};
-use outflow::{Api, IoStream, Outflow, Resolve, ResolveError, Resolving, Rules, TlsTrust};
+use outflow::{Api, IoStream, Outflow, Resolve, ResolveError, Resolving, Rules, TlsTrust, WhenAsleep};
 use outflow_mock::{MockApi, Script, Server};
 use outflow_testkit::VirtualTime;
 
@@ -40,6 +40,12 @@ pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow
         api.trust = TlsTrust::File(file.path().to_owned());
         adapt(api);
     })
+}
+
+/// Sets the profile whose attempts count whatever the server answers, and that refuses while it sleeps.
+pub(crate) fn cautious(api: &mut Api) {
+    api.rules.health = HealthConfig::cautious();
+    api.rules.when_asleep = WhenAsleep::Refuse;
 }
 
 /// A resolver that calls a function.

@@ -70,6 +70,8 @@ async fn the_page_shows_the_worst_of_several_states() {
 #[tokio::test]
 async fn the_page_shows_the_slowest_rate_in_effect() {
     let client = adapted_client(|rules| {
+        // The profile that halves its rates after three throttles.
+        rules.health = HealthConfig::cautious();
         rules.adaptive = AdaptiveMode::Off;
         rules.limits = vec![sliding("600/min"), sliding("50/s")];
         rules.groups = vec![Group::new("orders", vec![sliding("16/s")])];
