@@ -35,15 +35,14 @@ enum StormForce {
 }
 
 impl StormForce {
-    /// Returns the most attempts sent for 1,800 calls, and the least successes. A storm of half or
-    /// all leaves little but probes; one of a tenth leaves the speed of Throttle. Sleep jitter
-    /// decides how often the tenth hits a probe, which prolongs the sleep. Runs had 460 to 870
-    /// successes, so only a stall is a failure.
+    /// Returns the most attempts sent in the storm of 1,200 calls, and the least successes of 1,800
+    /// calls. A storm of half or all leaves little but probes; the minute of calm serves its 600 calls
+    /// and some that wait.
     const fn bounds(self) -> (usize, usize) {
         match self {
-            Self::Always => (40, 0),
-            Self::Half => (60, 1),
-            Self::Tenth => (1_200, 100),
+            Self::Always => (120, 600),
+            Self::Half => (200, 450),
+            Self::Tenth => (1_200, 600),
         }
     }
 
