@@ -192,6 +192,7 @@ const BULK_UNIT: &str = "shares of the ideal or the limit, counts, or the unit o
 
 const SOAK_UNIT: &str = "growth, unexplained counter differences, and the unit of the name";
 
-const USAGE: &str = "usage: outflow-bench core|waiters|zero429|client|recovery|storm|proxy|throughput [--json] [--quick]
+const USAGE: &str =
+    "usage: outflow-bench core|waiters|zero429|client|recovery|storm|proxy|throughput [--json] [--quick]
        outflow-bench bulk [--scale N] [--json] [--quick]
        outflow-bench soak SECONDS RATE [--json]";

@@ -87,7 +87,11 @@ impl BenchCell {
 
     /// Returns the figures of a scenario with their goals.
     fn parts(&self, name: &str) -> Vec<FigurePart> {
-        let failed = if self.is_near() { Goal::Own(most_failed(name)) } else { Goal::Shown };
+        let failed = if self.is_near() {
+            Goal::Own(most_failed(name))
+        } else {
+            Goal::Shown
+        };
         let mut parts: Vec<FigurePart> = vec![
             ("failed_percent", failed, |run| run.failed),
             ("refused_per_10k", Goal::Shown, |run| run.refused),
@@ -95,7 +99,11 @@ impl BenchCell {
         ];
         if OUTAGES.contains(&name) {
             let full = if self.is_by_minute() { 120.0 } else { 30.0 };
-            let half = if self.is_by_minute() { Goal::Shown } else { Goal::Own(10.0) };
+            let half = if self.is_by_minute() {
+                Goal::Shown
+            } else {
+                Goal::Own(10.0)
+            };
             parts.push(("seconds_to_95", Goal::Own(full), RecoveryFigures::to_full_after_wait));
             parts.push(("seconds_to_50", half, RecoveryFigures::to_half_after_wait));
         } else {
@@ -117,7 +125,11 @@ fn most_failed(name: &str) -> f64 {
 }
 
 fn most_left(name: &str) -> Goal {
-    if name.starts_with("5 %") { Goal::Own(0.0) } else { Goal::Shown }
+    if name.starts_with("5 %") {
+        Goal::Own(0.0)
+    } else {
+        Goal::Shown
+    }
 }
 
 fn most_seconds(name: &str) -> Goal {

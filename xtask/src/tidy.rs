@@ -16,6 +16,7 @@ mod lexer;
 mod metric_docs;
 mod private_paths;
 mod rust_code;
+mod scenario_settings;
 mod spec_map;
 mod test_layout;
 mod tree;
@@ -52,7 +53,7 @@ fn check_repository() -> Result<Vec<TidyFinding>> {
 
 type TidyRule = fn(&SourceTree) -> Vec<TidyFinding>;
 
-const RULES: [TidyRule; 13] = [
+const RULES: [TidyRule; 14] = [
     core_purity::check,
     spec_map::check,
     dependency_reasons::check,
@@ -65,6 +66,7 @@ const RULES: [TidyRule; 13] = [
     file_references::check,
     test_layout::check,
     type_names::check,
+    scenario_settings::check,
     vocabulary::check,
 ];
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Method};
 use outflow::{Api, Outflow, Rules, SystemClock};
 use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, WorkerSettings};
-use outflow_core::{CongestionRule, HealthConfig, HealthSettings, Rate, Weight};
+use outflow_core::{CongestionRule, Rate, Weight};
 use outflow_store::{ActionSpec, BatchPosition, EmbeddedStore, Name, StoreControl, TenantRule};
 use tokio::time::sleep;
 
@@ -123,11 +123,6 @@ async fn engine(scenario: &Scenario, url: &str, settings: EngineSettings) -> io:
         LimitScope::Everyone => Rules::with_limit(rate(scenario.limit)?),
         LimitScope::EachTenant => Rules::unlimited(),
     };
-    let health = HealthSettings {
-        concurrency: Some(1_000),
-        ..HealthSettings::default()
-    };
-    api.rules.health = HealthConfig::new(health).map_err(io::Error::other)?;
     let client = Outflow::init([api]).map_err(io::Error::other)?;
     let dir = tempfile::tempdir()?;
     let clock = Arc::new(SystemClock::new());

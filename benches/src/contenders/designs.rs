@@ -3,8 +3,8 @@
 //! Each keeps the instants of the last `limit` sends in a ring and refuses while the oldest is still in the
 //! window: unit costs only, no refunds, no reconfiguration. They differ only in how threads share the ring.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// An exact limiter of unit costs that threads share.
 pub(crate) trait Design: Sync {

@@ -34,7 +34,9 @@ type PeerBuilder = fn(&str) -> Option<Arc<dyn RecoveryPeer>>;
 pub(super) fn all_peers() -> Vec<(&'static str, PeerBuilder)> {
     vec![
         ("Outflow", |url| Some(Arc::new(OursFromText::new(url)?))),
-        ("governor + reqwest-retry", |url| Some(Arc::new(GovernorRetry::new(url)?))),
+        ("governor + reqwest-retry", |url| {
+            Some(Arc::new(GovernorRetry::new(url)?))
+        }),
         ("governor + failsafe", |url| Some(Arc::new(GovernorFailsafe::new(url)?))),
         ("tower-resilience", |url| Some(Arc::new(TowerStack::new(url)?))),
     ]
@@ -49,7 +51,10 @@ impl OursFromText {
         let config = Config::read(&[Source::new("outflow.toml", text)], &Environment::empty()).ok()?;
         // Without background services: the log of every call would bury the table.
         let apis = config.apis.into_iter();
-        apis.fold(Outflow::builder(), OutflowBuilder::api).build().ok().map(Self)
+        apis.fold(Outflow::builder(), OutflowBuilder::api)
+            .build()
+            .ok()
+            .map(Self)
     }
 }
 
@@ -109,7 +114,8 @@ impl Middleware for GovernorGate {
 }
 
 /// The breaker that failsafe builds by default.
-type DefaultFailsafe = StateMachine<OrElse<SuccessRateOverTimeWindow<EqualJittered>, ConsecutiveFailures<EqualJittered>>, ()>;
+type DefaultFailsafe =
+    StateMachine<OrElse<SuccessRateOverTimeWindow<EqualJittered>, ConsecutiveFailures<EqualJittered>>, ()>;
 
 /// reqwest with governor and a breaker of failsafe.
 struct GovernorFailsafe {
@@ -171,7 +177,11 @@ impl TowerStack {
             let call = client.get(&url).send();
             async move {
                 let response = call.await.map_err(|_| FailedCall)?;
-                if response.status().is_success() { Ok(()) } else { Err(FailedCall) }
+                if response.status().is_success() {
+                    Ok(())
+                } else {
+                    Err(FailedCall)
+                }
             }
         });
         let limiter = RateLimiterLayer::builder()

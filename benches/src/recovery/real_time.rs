@@ -59,14 +59,22 @@ impl Outage {
         let mut figures = Vec::new();
         for (part, value) in parts {
             let name = format!("{part}: {outage}");
-            let values: Vec<_> = self.runs.iter().map(|(peer, run)| (*peer, run.as_ref().map(value))).collect();
+            let values: Vec<_> = self
+                .runs
+                .iter()
+                .map(|(peer, run)| (*peer, run.as_ref().map(value)))
+                .collect();
             let ours: Vec<f64> = values.first().and_then(|(_, value)| *value).into_iter().collect();
             for (peer, value) in values.iter().skip(1) {
                 if value.is_none() {
                     figures.push(Figure::missing(&name, peer, "missing: it could not be built"));
                 }
             }
-            let theirs: Vec<_> = values.iter().skip(1).filter_map(|(peer, value)| Some((*peer, [(*value)?]))).collect();
+            let theirs: Vec<_> = values
+                .iter()
+                .skip(1)
+                .filter_map(|(peer, value)| Some((*peer, [(*value)?])))
+                .collect();
             let theirs: Vec<_> = theirs.iter().map(|(peer, value)| (*peer, &value[..])).collect();
             figures.extend(Figure::with_peers(&name, Goal::Shown, &ours, &theirs));
         }
@@ -116,7 +124,11 @@ impl PeerStage {
         sleep_until(origin + END).await;
         let audit = self.api.audit();
         let since = |at: outflow_core::Nanos| at.since(server_origin);
-        let dead = audit.arrivals().iter().filter(|call| (BEGIN..HEAL).contains(&since(call.at))).count();
+        let dead = audit
+            .arrivals()
+            .iter()
+            .filter(|call| (BEGIN..HEAL).contains(&since(call.at)))
+            .count();
         let good = good.lock().clone();
         Some(PeerRun {
             seconds_to_full: seconds_to_full(&good),

@@ -99,6 +99,7 @@ impl WaitLimit for Ours {
                 .map(|rate| outflow_core::Limit::sliding(rate).counted(Accounting::Send))
                 .into_iter()
                 .collect(),
+            // Only the queue is measured: nothing else may end or delay a wait.
             queue: usize::MAX,
             max_wait: LONG,
             health: unbounded(),

@@ -110,6 +110,7 @@ impl Ours {
     }
 
     fn counting(cell: Cell, time: Time, accounting: Accounting) -> Option<Self> {
+        // Only the count of arrivals is judged: no slot and no deadline may hold a call back.
         let settings = HealthSettings {
             concurrency: Some(u32::MAX),
             ..HealthSettings::ADAPTIVE
@@ -117,6 +118,7 @@ impl Ours {
         let rules = Rules {
             limits: vec![Limit::sliding(cell.rate()?).counted(accounting)],
             health: HealthConfig::new(settings).ok()?,
+            // A call waits for its window, however long the queue is.
             max_wait: Duration::from_hours(24),
             ..Rules::unlimited()
         };

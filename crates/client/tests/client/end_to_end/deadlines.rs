@@ -66,6 +66,7 @@ async fn a_deadline_that_cannot_be_met_is_refused_at_once() {
     let bed = test_bed(Script::new());
     let client = bed.client(|api| {
         api.rules = Rules::with_limit("1/min".parse().expect("valid"));
+        // The deadlines of the calls end their waits, and not this.
         api.rules.max_wait = 2 * 60 * SECOND;
     });
     client.get("strict", "/").send().await.expect("the first");
@@ -92,6 +93,7 @@ async fn the_longest_wait_ends_to_the_millisecond() {
         api.rules.health = super::support::health(|health| health.concurrency = Some(1));
         api.timeouts.attempt = 60 * SECOND;
         api.timeouts.read = 60 * SECOND;
+        // The bound that is tested.
         api.rules.max_wait = 7 * SECOND;
     });
     let (slow, (error, took)) = tokio::join!(client.get("strict", "/slow").timeout(20 * SECOND).send(), async {

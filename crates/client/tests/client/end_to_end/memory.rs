@@ -35,6 +35,7 @@ async fn a_hundred_thousand_waiters_cost_little_and_leave_nothing() {
     let bed = TestBed::near(MockApi::builder());
     let client = bed.client(|api| {
         api.rules = Rules::with_limit("1/day".parse().expect("valid"));
+        // All waiters are in memory at once, and none ends.
         api.rules.queue = 200_000;
         api.rules.max_wait = Duration::from_hours(1_000_000 * 24);
     });

@@ -108,8 +108,7 @@ async fn a_long_wait_refuses_all_waiters_with_a_retry_time() {
 }
 
 // One call every second for a minute: nothing is sent for thirty seconds, every error names the
-// rest, and then probes start by themselves. Callers wait for half a second only: with the default
-// they would wait for the end of the sleep.
+// rest, and then probes start by themselves.
 #[tokio::test(start_paused = true)]
 async fn a_sleeping_api_reports_the_remaining_time_and_wakes_on_time() {
     for status in [429, 503, 418] {
@@ -119,6 +118,7 @@ async fn a_sleeping_api_reports_the_remaining_time_and_wakes_on_time() {
             .rewrite(Script::new().rule(ScriptMatch::always().first(1), response));
         let client = bed.client(|api| {
             api.retry.count = 0;
+            // With the default, callers wait for the end of the sleep.
             api.rules.max_wait = SECOND / 2;
         });
         let mut load = CallLoad::on(&client);

@@ -74,15 +74,7 @@ impl TestBed {
 
 /// Adapts the default health machine.
 pub(crate) fn health(adapt: impl FnOnce(&mut HealthSettings)) -> HealthConfig {
-    changed(HealthSettings::ADAPTIVE, adapt)
-}
-
-/// Adapts the plain circuit breaker.
-pub(crate) fn breaker(adapt: impl FnOnce(&mut HealthSettings)) -> HealthConfig {
-    changed(HealthSettings::BREAKER, adapt)
-}
-
-fn changed(mut settings: HealthSettings, adapt: impl FnOnce(&mut HealthSettings)) -> HealthConfig {
+    let mut settings = HealthSettings::ADAPTIVE;
     adapt(&mut settings);
     HealthConfig::new(settings).expect("valid")
 }
