@@ -4,6 +4,7 @@ use outflow::core::Accounting;
 use proptest::prelude::*;
 
 use crate::support::history::{ApiShape, CallHistory, CallerStep, shapes, steps};
+use crate::support::{INSTANT, TestBed, by_sending, ms, rules, secs};
 
 fn histories(accounting: Accounting) -> impl Strategy<Value = (ApiShape, Vec<CallerStep>)> {
     (shapes(accounting), steps())
@@ -28,4 +29,36 @@ outflow_testkit::laws! {
         history.play(&steps)?;
         history.end()
     };
+}
+
+// Ten of ten a second at the start of every five seconds: the history sees every burst, also those
+// between two records of it.
+#[test]
+fn the_history_sees_bursts_between_its_records() {
+    let bed = TestBed::new(rules(vec![by_sending("10/s")]));
+    for _ in 0..24 {
+        bed.sends(10, bed.options());
+        bed.pass(secs(3));
+        bed.upstream.prune();
+        bed.pass(secs(2));
+    }
+    let history = bed.upstream.report().limits.remove(0).history;
+    assert_eq!((history.peak, history.prediction), (10, Some(10)), "{history:?}");
+}
+
+// All but the first would leave together after half a second if a start did not reserve its pace.
+#[test]
+fn paced_calls_of_one_instant_leave_one_pace_apart() {
+    let limit = by_sending("60/min").paced(outflow::core::Pacing::SOFT);
+    let bed = TestBed::new(rules(vec![limit]));
+    let mut callers: Vec<_> = (0..10).map(|_| bed.caller(bed.options())).collect();
+    callers[0].goes();
+    let mut waiting: Vec<_> = callers.split_off(1);
+    assert!(waiting.iter_mut().all(|caller| caller.poll().is_none()));
+    for nth in 0..waiting.len() {
+        bed.pass_until_just_before(ms(500));
+        assert!(!waiting[nth].is_woken(), "{nth} leaves too early");
+        bed.pass(INSTANT);
+        waiting[nth].goes();
+    }
 }

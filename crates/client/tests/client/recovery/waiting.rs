@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::{Error, Response};
-use outflow_mock::{ScriptedFault, ThrottleResponse};
+use outflow_mock::{RetryAfterForm, ScriptedFault, ThrottleResponse};
 use outflow_testkit::Background;
 use outflow_testkit::recovery::{RecoveryBed, RecoveryPlan, RecoveryScenario, TroubleKind};
 use tokio::time::Instant;
@@ -75,4 +75,20 @@ async fn forty_calls_of_two_seconds_take_about_two_seconds() {
     }
     let took = began.elapsed();
     assert!(took < Duration::from_millis(2_500), "{took:?}");
+}
+
+// Each repetition got a fresh wait, so that the caller was held for ten minutes.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_throttled_for_ever_ends_within_its_wait() {
+    let refusal: ScriptedFault = ThrottleResponse::new(429, Duration::ZERO)
+        .with_retry_after(RetryAfterForm::Nothing)
+        .into();
+    let storm = RecoveryScenario::new("429 for ever", Duration::ZERO, None, 600 * SECOND);
+    let storm = storm.with(Duration::ZERO, 600 * SECOND, TroubleKind::Failing(refusal));
+    let bed = RecoveryBed::start(&RecoveryPlan::new(&["35/s"], LATENCY, storm));
+    let began = Instant::now();
+    let response = bed.client.get("x", "/").send().await;
+    assert!(response.is_ok_and(|response| response.status() == 429));
+    let took = began.elapsed();
+    assert!(took <= 31 * SECOND, "{took:?}");
 }
