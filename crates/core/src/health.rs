@@ -174,6 +174,16 @@ impl Health {
         }
     }
 
+    /// Returns the part that this state leaves of a rate that evidence lowered from `configured`. A ramp
+    /// is a part of the configured rate: it does not cut again what evidence has cut.
+    #[must_use]
+    pub fn effective_adapted(&self, configured: Rate, adapted: Rate) -> Rate {
+        match (self.state, self.ramp) {
+            (HealthState::Normal, Some(_)) => adapted.at_most(self.effective(configured)),
+            _ => self.effective(adapted),
+        }
+    }
+
     /// Returns the number of requests that may be in flight in this state.
     pub fn concurrency(&self) -> u32 {
         let settings = self.settings();

@@ -239,7 +239,8 @@ impl ScopeLimits {
     pub(super) fn retune(&mut self, moment: ClockPair, health: Option<&Health>) {
         let scaled = |(limit, state): (&Limit, &LimitState)| {
             let adapted = state.adaptive.effective();
-            limit.with_rate(health.map_or(adapted, |health| health.effective(adapted)))
+            let effective = health.map(|health| health.effective_adapted(limit.rate(), adapted));
+            limit.with_rate(effective.unwrap_or(adapted))
         };
         let limits = self.configured.iter().zip(&self.states);
         let effective: Vec<Limit> = limits.map(scaled).collect();

@@ -33,6 +33,8 @@ pub struct RecoveryFigures {
     pub failed: f64,
     /// Times that Normal was left under the busy load.
     pub left_normal: usize,
+    /// Times that a limit in effect changed to another than the configured one under the busy load.
+    pub lowered: usize,
     /// Useful answers under the busy load as a percentage of what the server allowed.
     pub goodput: f64,
 }
@@ -45,7 +47,7 @@ impl RecoveryFigures {
         let heal = scenario.heal.map(|heal| heal.as_secs_f64());
         let view = GoodputView::new(plan, busy);
         let rate_until_heal = |times: &[f64], from: f64| heal.map_or(0.0, |heal| per_second(times, from, heal));
-        let lost = unavoidable(plan, &open.offered);
+        let lost = unavoidable(plan, open);
         let failed = open.failed.len().saturating_sub(lost);
         Self {
             to_full: heal.map_or(0.0, |heal| view.settled(heal, end, view.window, 0.95)),
@@ -58,6 +60,7 @@ impl RecoveryFigures {
             refusals: busy.refused.len(),
             failed: 100.0 * approx(failed) / approx(open.offered.len().max(1)),
             left_normal: busy.times_left_normal(),
+            lowered: busy.drifts.iter().filter(|(_, drift)| drift.is_some()).count(),
             goodput: 100.0 * approx(within(&busy.good, begin, end)) / allowed(plan).max(1.0),
         }
     }
@@ -170,8 +173,9 @@ fn allowed(plan: &RecoveryPlan) -> f64 {
 }
 
 /// Returns the number of callers that could not be served even with full knowledge: those with the
-/// earliest deadline go first, at the rate that the server allows.
-fn unavoidable(plan: &RecoveryPlan, offered: &[f64]) -> usize {
+/// earliest deadline go first, at the rate that the server allows, and none before the end of a wait that
+/// the server asked for.
+fn unavoidable(plan: &RecoveryPlan, open: &RunRecord) -> usize {
     let speed = plan.speed();
     let burst = plan
         .config
@@ -182,7 +186,7 @@ fn unavoidable(plan: &RecoveryPlan, offered: &[f64]) -> usize {
         .unwrap_or(1);
     let burst = u32::try_from(burst).map_or(f64::MAX, f64::from);
     let (mut lost, mut credit, mut at) = (0, 0.0, Duration::ZERO);
-    let (mut waiting, mut coming) = (VecDeque::new(), offered.iter().copied().peekable());
+    let (mut waiting, mut coming) = (VecDeque::new(), open.offered.iter().copied().peekable());
     while at < plan.scenario.end() + DEADLINE {
         let now = at.as_secs_f64();
         waiting.extend(std::iter::from_fn(|| coming.next_if(|call| *call <= now)));
@@ -191,7 +195,8 @@ fn unavoidable(plan: &RecoveryPlan, offered: &[f64]) -> usize {
             waiting.pop_front();
             lost += 1;
         }
-        if plan.scenario.is_up(at) {
+        let is_asked = plan.scenario.heal.is_some_and(|heal| at >= heal) && now < open.asked_until;
+        if plan.scenario.is_up(at) && !is_asked {
             credit = f64::min(credit + STEP.as_secs_f64() * speed * capacity(plan, at), burst);
             while credit >= 1.0 && waiting.pop_front().is_some() {
                 credit -= 1.0;

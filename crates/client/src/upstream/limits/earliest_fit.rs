@@ -100,10 +100,24 @@ impl ScopeLimits {
             Decision::Allow(()) | Decision::Never => time.now,
         };
         let at = first.max(time.from);
-        let at = at.saturating_add(time_for(total - rest, limit.rate()));
+        let at = at.saturating_add(time_for(total - rest, self.expected_rate(index, &limit, time.now)));
         EarliestFit { at, rate }
     }
+
+    /// Returns the rate at which the calls ahead will probably start. Trouble that began a moment ago
+    /// often ends as quickly: a limit that evidence lowered just now refuses no caller that it could serve
+    /// as configured.
+    fn expected_rate(&self, index: usize, limit: &Limit, now: Nanos) -> Rate {
+        let drift = self.states.get(index).and_then(|state| state.adaptive.drift(now));
+        match drift {
+            Some(drift) if drift.lasting < RECENT_DRIFT => drift.configured,
+            _ => limit.rate(),
+        }
+    }
 }
+
+/// The default wait of a caller.
+const RECENT_DRIFT: Duration = Duration::from_secs(30);
 
 impl QueueAhead {
     /// Returns their units in a limit.
