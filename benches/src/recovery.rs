@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use crate::figure::{Figure, Goal};
 use crate::measure::Plan;
 
+mod long_runs;
 mod peers;
 mod real_time;
 
@@ -21,6 +22,9 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     for cell in CELLS.iter().filter(|cell| plan.is_thorough() || cell.is_main()) {
         let phases = if plan.is_thorough() { &PHASES[..] } else { &PHASES[..1] };
         figures.extend(cell.figures(phases));
+    }
+    if plan.is_thorough() {
+        figures.extend(long_runs::figures());
     }
     figures.extend(real_time::figures());
     figures

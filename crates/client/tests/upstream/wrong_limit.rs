@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use outflow::core::{HealthConfig, HealthOverride, HealthSettings, Rate, RetryBudgetSettings, Share};
+use outflow::core::{HealthOverride, Rate, RetryBudgetSettings, Share};
 use outflow::event::EventKind;
 use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_mock::{
@@ -69,17 +69,12 @@ fn server(real: u64, kind: CountKind, hints: ServerHints) -> MockApi {
     api.build().expect("valid")
 }
 
-/// Builds a client with this configured limit, a hundred calls in flight and one retry per call.
-/// The retry budget is one a second in total: a wrong limit must not need it.
+/// Builds a client with this configured limit. It has one retry per call and a retry budget of one a
+/// second in total: a wrong limit must not need them.
 fn client(mock: &MockApi, believed: u64) -> Outflow {
     let server = Arc::new(mock.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     api.rules = Rules::with_limit(Rate::per_second(believed).expect("valid"));
-    api.rules.health = HealthConfig::new(HealthSettings {
-        concurrency: Some(100),
-        ..HealthSettings::ADAPTIVE
-    })
-    .expect("valid");
     api.retry.count = 1;
     api.retry.budget = RetryBudgetSettings {
         share: Share::percent(1),
