@@ -211,7 +211,7 @@ const ACTION: &str = "run";
 
 /// Enough for the fastest scenario; autoscaling is not measured here.
 const WORKERS: WorkerSettings = WorkerSettings {
-    min: 256,
-    max: 256,
+    min: Some(256),
+    max: Some(256),
     depth: 1_000,
 };

@@ -38,6 +38,7 @@ pub(crate) async fn summary(State(admin): AdminState) -> JsonResult {
         "jobs": views::job_counts(&counts),
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
+        "bottlenecks": engine.bottlenecks(counts.queued),
         "scheduler": engine.settings().scheduler.as_str(),
         "store": store.kind(),
         "queue_max": engine.settings().queue_max,

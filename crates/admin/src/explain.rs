@@ -1,7 +1,7 @@
 //! Wait estimate of a call, as JSON.
 
 use outflow::core::Decision;
-use outflow::{WaitEstimate, WaitReason};
+use outflow::{Upstream, WaitEstimate, WaitReason};
 use outflow_core::Nanos;
 use serde::Serialize;
 use smol_str::SmolStr;
@@ -23,6 +23,8 @@ pub(crate) struct WaitView {
     why: Option<&'static str>,
     limit: Option<String>,
     position: usize,
+    /// Sentence that concurrency binds and not a limit.
+    bound: Option<String>,
     text: String,
 }
 
@@ -36,9 +38,11 @@ impl WaitView {
             Decision::Allow(()) | Decision::Never => None,
         };
         let why = estimate.as_ref().map(|estimate| &estimate.reason);
+        let group = upstream.group_name(target);
         Self {
+            bound: concurrency_bound(upstream, &group),
             api: upstream.name().clone(),
-            group: upstream.group_name(target),
+            group,
             cost: target.cost().units(),
             state: upstream.state(target).name(),
             decision: decision_label(decision),
@@ -49,6 +53,13 @@ impl WaitView {
             text: describe(decision, estimate.as_ref(), now),
         }
     }
+}
+
+/// Returns the sentence for a group whose calls wait for concurrency and not for a limit.
+fn concurrency_bound(upstream: &Upstream, group: &SmolStr) -> Option<String> {
+    let bounds = upstream.concurrency_bounds().into_iter();
+    let mut own = bounds.filter(|(bounded, _)| bounded.as_ref().is_none_or(|bounded| bounded == group));
+    own.next().map(|(_, bound)| bound.to_string())
 }
 
 const fn decision_label(decision: Decision) -> &'static str {

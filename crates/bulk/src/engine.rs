@@ -136,7 +136,7 @@ impl<S: JobStore> EngineBuilder<S> {
             start_limits: StartLimits::new(Arc::clone(&self.clock)),
             handlers: self.handlers,
             served_lanes: Mutex::default(),
-            pool: WorkerPool::new(self.settings.workers),
+            pool: WorkerPool::new(self.settings.workers.bounds(0).min),
             sessions: Sessions::new()?,
             results,
             throughput: ThroughputTracker::default(),

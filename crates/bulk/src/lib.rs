@@ -35,6 +35,7 @@ pub use events::BulkEvent;
 pub use format::{JobLine, views};
 pub use open::{OpenError, OpenStore, RunningEngine, StoreEngine};
 pub use previous_run::PreviousRun;
+pub use progress::in_flight_bound::InFlightBound;
 pub use progress::lower_bound::LowerBound;
 pub use progress::tenant_bounds::{JobRate, TenantBound, TenantBounds};
 pub use progress::throughput::Throughput;

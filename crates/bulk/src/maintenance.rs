@@ -123,9 +123,9 @@ async fn scale<S: JobStore>(context: Arc<EngineContext<S>>) {
         let Ok(counts) = context.store.job_counts().await else {
             continue;
         };
-        let workers = context.settings.load().workers;
+        let bounds = context.worker_bounds();
         let current = context.pool.size();
-        let size = scaler.adjust(workers, counts.queued, current);
+        let size = scaler.adjust(bounds, counts.queued, current);
         if size != current {
             context.pool.resize(size);
         }

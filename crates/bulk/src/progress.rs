@@ -4,6 +4,8 @@
 //! rest would end in a moment. So the store returns the remaining work, and its limits give a lower bound from the
 //! instant at which the first of its calls can start.
 
+mod bottleneck;
+pub(crate) mod in_flight_bound;
 pub(crate) mod lower_bound;
 pub(crate) mod tenant_bounds;
 pub(crate) mod throughput;
@@ -21,7 +23,7 @@ use throughput::Throughput;
 use workload::Workload;
 
 /// Progress of an action.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ActionProgress {
     /// Stage of the action.
     pub stage: ActionStage,
@@ -32,6 +34,8 @@ pub struct ActionProgress {
     /// Remaining time by [`estimate_eta`]; nothing before the first job ended, or while the action, one of its
     /// tenants or one of its APIs is paused.
     pub eta: Option<Duration>,
+    /// Sentences about concurrency and workers that hold its jobs back, in place of limits.
+    pub bottlenecks: Vec<String>,
 }
 
 impl ActionProgress {
@@ -45,6 +49,7 @@ impl ActionProgress {
             counts,
             over_ppm: u32::try_from(part).unwrap_or(u32::MAX),
             eta: estimate_eta(counts.open(), throughput, lower_bound),
+            bottlenecks: Vec::new(),
         }
     }
 }
@@ -104,7 +109,10 @@ impl<S: JobStore> Engine<S> {
             Some(Duration::ZERO)
         };
         let throughput = context.measure_throughput(report);
-        Ok(ActionProgress::new(report, throughput, lower_bound))
+        Ok(ActionProgress {
+            bottlenecks: self.bottlenecks(report.counts.queued),
+            ..ActionProgress::new(report, throughput, lower_bound)
+        })
     }
 }
 

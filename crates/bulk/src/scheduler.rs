@@ -60,6 +60,10 @@ impl<S: JobStore> LaneSupervisor<S> {
         let Some(served) = ServedLane::new(&self.context, &lane) else {
             return;
         };
+        let least = self.context.worker_bounds().min;
+        if self.context.pool.size() < least {
+            self.context.pool.resize(least);
+        }
         let schedule = LaneSchedule::new(&self.context, lane, &self.jobs);
         // A shutdown refuses new tasks, and then no loop is needed.
         let _stopping = self.lanes.spawn(async move {

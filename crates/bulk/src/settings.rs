@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outflow::Rules;
 use outflow_core::{Backoff, CongestionRule, Limit};
 use outflow_store::{ActionSpec, Name, TenantRule};
 
@@ -81,6 +82,15 @@ impl EngineSettings {
         self.rule(tenant).rate.map(Limit::sliding)
     }
 
+    /// Returns the number of calls to an API that its limits or those of the tenants let be in flight.
+    pub(crate) fn calls_in_flight(&self, rules: &Rules) -> u32 {
+        let own = self.tenants.values().any(|rule| rule.rate.is_some());
+        let limited = own || self.tenant.rate.is_some();
+        let allowed = rules.in_flight_at_limits();
+        let allowed = allowed.or_else(|| limited.then(|| rules.concurrency()));
+        allowed.unwrap_or(0).min(rules.concurrency())
+    }
+
     /// Returns the rule of a tenant.
     pub(crate) fn rule(&self, tenant: &Name) -> &TenantRule {
         self.tenants.get(tenant).unwrap_or(&self.tenant)
@@ -139,24 +149,51 @@ impl SchedulerKind {
 /// that stays above `depth`, down slowly when it falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkerSettings {
-    /// Least number.
-    pub min: usize,
-    /// Greatest number.
-    pub max: usize,
+    /// Least number; without one, as many as the limits of the APIs let be in flight, and at least ten.
+    pub min: Option<usize>,
+    /// Greatest number; without one, two hundred, or the least number if that is more.
+    pub max: Option<usize>,
     /// Number of queued jobs per worker above which the pool grows.
     pub depth: u64,
 }
 
 impl Default for WorkerSettings {
-    /// Returns ten workers, and two hundred for a busy and a slow API together while work piles up.
+    /// Returns bounds that follow the limits, so that these bind and not the workers.
     fn default() -> Self {
         Self {
-            min: 10,
-            max: 200,
+            min: None,
+            max: None,
             depth: 20,
         }
     }
 }
+
+/// Bounds of the worker pool where the limits are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct WorkerBounds {
+    pub(crate) min: usize,
+    pub(crate) max: usize,
+    pub(crate) depth: u64,
+}
+
+impl WorkerSettings {
+    /// Returns the bounds where the limits let this many calls be in flight.
+    pub(crate) fn bounds(self, in_flight: usize) -> WorkerBounds {
+        let auto = in_flight.max(MIN_WORKERS).min(self.max.unwrap_or(usize::MAX));
+        let min = self.min.unwrap_or(auto).max(1);
+        WorkerBounds {
+            min,
+            max: self.max.unwrap_or(MAX_WORKERS).max(min),
+            depth: self.depth,
+        }
+    }
+}
+
+/// Handlers and APIs without limits start with these.
+const MIN_WORKERS: usize = 10;
+
+/// Enough for handlers and APIs without limits while work piles up.
+const MAX_WORKERS: usize = 200;
 
 /// Retention of stored data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,6 +269,22 @@ mod tests {
         EngineSettings::from_section(&section)
     }
 
+    // A written number holds; what is not written follows the limits.
+    #[test]
+    fn workers_follow_the_limits_unless_a_number_is_written() {
+        let bounds = |min, max, in_flight| {
+            let depth = 20;
+            let bounds = WorkerSettings { min, max, depth }.bounds(in_flight);
+            (bounds.min, bounds.max)
+        };
+        assert_eq!(bounds(None, None, 0), (10, 200));
+        assert_eq!(bounds(None, None, 300), (300, 300));
+        assert_eq!(bounds(None, Some(50), 300), (50, 50));
+        assert_eq!(bounds(None, Some(5), 0), (5, 5));
+        assert_eq!(bounds(Some(4), None, 300), (4, 200));
+        assert_eq!(bounds(Some(3), Some(7), 300), (3, 7));
+    }
+
     #[test]
     fn an_empty_configuration_is_the_default() {
         assert_eq!(read(""), EngineSettings::default());
@@ -280,8 +333,8 @@ mod tests {
         let expected = EngineSettings {
             scheduler: SchedulerKind::Backoff,
             workers: WorkerSettings {
-                min: 3,
-                max: 7,
+                min: Some(3),
+                max: Some(7),
                 depth: 5,
             },
             lease: seconds(21),

@@ -27,7 +27,7 @@ use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
 use crate::submit::job_payload::HttpCall;
 use handler::{Handler, HandlerError, HandlerTask};
-use pool::WorkerSlot;
+use pool::WorkerSlots;
 use start_check::acquire_permits;
 
 /// Executor of a job.
@@ -41,7 +41,7 @@ pub(crate) enum Executor {
 pub(crate) struct RunningJob<S> {
     context: Arc<EngineContext<S>>,
     /// Taken when the end is reported.
-    claim: Option<(HeldJobs, WorkerSlot)>,
+    claim: Option<(HeldJobs, WorkerSlots)>,
     job: ClaimedJob,
     /// Set before the first effect that others can see.
     started: AtomicBool,
@@ -50,7 +50,7 @@ pub(crate) struct RunningJob<S> {
 impl<S> RunningJob<S> {
     /// Binds a job to its claim. Its worker slot is free when its end is stored: a store that cannot write stops
     /// new work, and the heartbeat continues until it can.
-    pub(crate) fn new(context: &Arc<EngineContext<S>>, held: HeldJobs, slot: WorkerSlot, job: ClaimedJob) -> Self {
+    pub(crate) fn new(context: &Arc<EngineContext<S>>, held: HeldJobs, slot: WorkerSlots, job: ClaimedJob) -> Self {
         Self {
             context: Arc::clone(context),
             claim: Some((held, slot)),

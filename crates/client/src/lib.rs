@@ -56,9 +56,9 @@ pub use refusal::{Refusal, RefusalReason};
 pub use rules::{AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep};
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, AcquireOptions, AttemptResult, EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules,
-    LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota, SharedTimer, Target, Upstream,
-    UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    Acquire, AcquireOptions, AttemptResult, ConcurrencyBound, EffectiveLimit, FleetShare, GroupReport, HealthReport,
+    InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota, SharedTimer, Target,
+    Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{AdaptiveMode, Cost, Dialects, HealthConfig, Limit, LimitContext, Policy, Rate, Share, UsageAlert};
+use outflow_core::{
+    AdaptiveMode, Cost, CountBy, Dialects, HealthConfig, Limit, LimitContext, Policy, Rate, Share, UsageAlert,
+};
 use smol_str::SmolStr;
 
 use crate::path_pattern::PathPattern;
@@ -86,20 +88,42 @@ impl Rules {
     pub(crate) fn limit_context(&self) -> LimitContext {
         let grouped = self.groups.iter().flat_map(|group| group.limits.iter());
         let longest = self.limits.iter().chain(grouped).map(|limit| limit.rate().per()).max();
-        let needed = match self.needed_by(&self.limits) {
-            Some(needed) => needed,
-            None => {
-                let groups = self.groups.iter();
-                let all = groups.map(|group| self.needed_by(&group.limits).unwrap_or(u64::MAX));
-                all.reduce(u64::saturating_add).unwrap_or(u64::MAX)
-            }
-        };
         LimitContext {
             longest_window: longest.unwrap_or_default(),
-            concurrency: u32::try_from(needed)
-                .unwrap_or(u32::MAX)
-                .clamp(MIN_CONCURRENCY, MAX_CONCURRENCY),
+            concurrency: self.in_flight_at_limits().unwrap_or(MAX_CONCURRENCY),
         }
+    }
+
+    /// Returns the number of calls in flight with which the limits bind, however slow the API is; nothing
+    /// without limits.
+    pub fn in_flight_at_limits(&self) -> Option<u32> {
+        let in_groups = || {
+            let groups = self.groups.iter();
+            let is_limited = groups.clone().any(|group| !group.limits.is_empty());
+            let all = groups
+                .filter(|_| is_limited)
+                .map(|group| self.needed_by(&group.limits).unwrap_or(u64::MAX));
+            all.reduce(u64::saturating_add)
+        };
+        let needed = self.needed_by(&self.limits).or_else(in_groups)?;
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+        Some(needed.clamp(MIN_CONCURRENCY, MAX_CONCURRENCY))
+    }
+
+    /// Returns the longest time of a call with which calls in flight reach the slowest limit, and that
+    /// limit. With slower calls concurrency binds. Limits of tokens count no calls and are left out.
+    pub fn latency_at_limits(&self) -> Option<(Duration, Rate)> {
+        let slowest = |limits: &[Limit]| {
+            let counts_calls = |limit: &&Limit| matches!(limit.measure(), CountBy::Calls | CountBy::Cost);
+            let rates = limits.iter().filter(counts_calls).map(Limit::rate);
+            rates.max_by_key(|rate| distance(*rate))
+        };
+        let in_groups = || {
+            let rates = self.groups.iter().filter_map(|group| slowest(&group.limits));
+            rates.min_by_key(|rate| distance(*rate))
+        };
+        let rate = slowest(&self.limits).or_else(in_groups)?;
+        Some((distance(rate).saturating_mul(self.concurrency()), rate))
     }
 
     /// Returns the number of calls in flight with which one of these limits binds, however slow the API is.
@@ -230,6 +254,12 @@ impl Default for AlertThresholds {
             statistics_every: Duration::from_secs(5),
         }
     }
+}
+
+/// Returns the distance of calls that use a rate evenly.
+fn distance(rate: Rate) -> Duration {
+    let nanos = rate.per().as_nanos() / u128::from(rate.quantity().max(1));
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 /// Slow limits must not make a slow API wait for its own calls.

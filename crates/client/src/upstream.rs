@@ -45,7 +45,8 @@ pub use fleet_share::FleetShare;
 pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
-    EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota, UpstreamReport, UsageHistory,
+    ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    UpstreamReport, UsageHistory,
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
@@ -302,6 +303,12 @@ impl Upstream {
     /// Reports its health, limits and groups.
     pub fn report(&self) -> UpstreamReport {
         self.shared.with(AdmissionState::report)
+    }
+
+    /// Returns each concurrency that delays waiting calls which the limits allow, with its group if groups have
+    /// their own.
+    pub fn concurrency_bounds(&self) -> Vec<(Option<SmolStr>, ConcurrencyBound)> {
+        self.shared.with(AdmissionState::concurrency_bounds)
     }
 
     /// Checks usage alerts and returns unused memory. Call it about once a second; no decision depends

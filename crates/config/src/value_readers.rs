@@ -191,6 +191,21 @@ pub fn read_u32(item: &FieldValue<'_>) -> ReadResult<u32> {
     read_integer(item, 0..=u32::MAX)
 }
 
+/// Reads a word as `None`, or another value.
+///
+/// # Errors
+/// Returns the error of the other value.
+pub fn read_word_or<T>(
+    item: &FieldValue<'_>,
+    none: &str,
+    read: impl FnOnce(&FieldValue<'_>) -> ReadResult<T>,
+) -> ReadResult<Option<T>> {
+    match &item.node.value {
+        TreeValue::Text(text) if text == none => Ok(None),
+        _ => read(item).map(Some),
+    }
+}
+
 /// Reads a whole number of 16 bits, zero included.
 ///
 /// # Errors

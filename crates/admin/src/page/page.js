@@ -66,6 +66,7 @@ function apiCard(api) {
       ["since", formatDuration(health.since_ms)],
       ["opens in", health.until_ms ? formatDuration(health.until_ms) : "–"],
     ]));
+    if (health.bound) box.append(element("p", health.bound));
   }
   for (const limit of api.limits) box.append(limitRow(limit, ""));
   for (const group of api.groups) {

@@ -21,6 +21,8 @@ pub(crate) struct HealthView {
     cooling_ms: Option<u64>,
     in_flight: u32,
     concurrency: u32,
+    /// Sentence that concurrency binds and not a limit.
+    bound: Option<String>,
     error_ppm: u32,
     counts: CountsView,
     streak: u32,
@@ -49,6 +51,7 @@ impl HealthView {
             cooling_ms: health.cooling_until.map(ahead),
             in_flight: report.in_flight,
             concurrency: report.concurrency,
+            bound: report.bound.map(|bound| bound.to_string()),
             error_ppm: health.counts.failure_ppm(),
             counts: CountsView::from_counts(health.counts),
             streak: health.streak,

@@ -140,8 +140,8 @@ impl WorkerArgs {
         });
         let default = EngineSettings {
             workers: WorkerSettings {
-                min: self.workers,
-                max: self.workers,
+                min: Some(self.workers),
+                max: Some(self.workers),
                 depth: 1_000,
             },
             lease: self.lease,

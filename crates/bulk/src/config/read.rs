@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{
-    read_bool, read_choice, read_duration, read_integer, read_path, read_positive_duration, read_u32,
+    read_bool, read_choice, read_duration, read_integer, read_path, read_positive_duration, read_u32, read_word_or,
 };
 use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueError, read_fields, read_secret};
 use outflow_core::{Backoff, CongestionRule};
@@ -34,20 +34,21 @@ pub(super) fn read_bulk(table: &TableReader<'_>, environment: &Environment) -> B
 }
 
 fn read_workers(table: &TableReader<'_>) -> WorkerSettings {
-    let default = WorkerSettings::default();
-    let count = |name| table.read(name, |item| read_integer(item, 1..=MAX_WORKERS));
-    let slots = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
-    let (min, max) = (count("min"), count("max"));
-    let depth = table.read("depth", read_job_count);
-    table.finish();
+    let count = |item: &FieldValue<'_>| read_word_or(item, "auto", |item| read_integer(item, 1..=MAX_WORKERS));
+    let slots = |count: Option<u64>| count.and_then(|count| usize::try_from(count).ok());
+    let read = |name| slots(table.read(name, count).flatten());
     let workers = WorkerSettings {
-        min: min.map_or(default.min, slots),
-        max: max.map_or(default.max, slots),
-        depth: depth.unwrap_or(default.depth),
+        min: read("min"),
+        max: read("max"),
+        depth: table
+            .read("depth", read_job_count)
+            .unwrap_or(WorkerSettings::default().depth),
     };
-    let is_known = |name, value: Option<u64>| value.is_some() || !table.has(name);
-    if workers.min > workers.max && is_known("min", min) && is_known("max", max) {
-        let error = ValueError::new(format!("these are more than the {} of `max`", workers.max));
+    table.finish();
+    if let (Some(min), Some(max)) = (workers.min, workers.max)
+        && min > max
+    {
+        let error = ValueError::new(format!("these are more than the {max} of `max`"));
         table.report("min", error.help("lower `min` or raise `max`"));
     }
     workers

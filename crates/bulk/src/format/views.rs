@@ -42,6 +42,7 @@ pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
         "jobs": job_counts(&report.counts),
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
+        "bottlenecks": progress.bottlenecks,
         "mean_ms": report.counts.mean().map(millis),
         "opened": stamp(report.opened),
         "started": report.started.map(stamp),

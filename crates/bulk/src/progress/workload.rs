@@ -82,6 +82,10 @@ impl Workload {
         self.tenants.iter()
     }
 
+    pub(super) fn amounts(&self) -> impl Iterator<Item = (&Name, &WorkAmount)> {
+        self.lanes.iter()
+    }
+
     /// Returns the lanes that have work.
     pub fn lanes(&self) -> impl Iterator<Item = &Name> {
         self.lanes.keys()

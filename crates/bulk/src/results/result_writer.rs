@@ -17,14 +17,14 @@ use crate::events::BulkEvent;
 use crate::scheduler::POLL_INTERVAL;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
-use crate::worker::pool::WorkerSlot;
+use crate::worker::pool::WorkerSlots;
 
 /// End of a claim.
 pub(crate) struct JobReport {
     /// Keeps the heartbeat until the end is stored.
     pub(crate) session: HeldJobs,
     /// Released when the end is stored.
-    pub(crate) _slot: WorkerSlot,
+    pub(crate) _slot: WorkerSlots,
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,

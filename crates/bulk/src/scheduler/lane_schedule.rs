@@ -21,7 +21,7 @@ use crate::shared::scheduled_start::ScheduledStart;
 use crate::shared::server_clock::ServerClock;
 use crate::submit::lane::Lane;
 use crate::worker::lane_executor::LaneExecutor;
-use crate::worker::pool::WorkerSlot;
+use crate::worker::pool::WorkerSlots;
 use crate::worker::{Executor, RunningJob};
 
 /// Schedule of one lane.
@@ -90,7 +90,7 @@ impl<S: JobStore> LaneSchedule<S> {
             };
             self.reported_unserved = None;
             let slots = self.context.pool.take(MAX_BATCH);
-            let Some(slots) = unless_cancelled(&cancel, slots).await else {
+            let Some(Some(slots)) = unless_cancelled(&cancel, slots).await else {
                 return;
             };
             // Subscribed before the claim, so that no change after it is missed.
@@ -169,13 +169,13 @@ impl<S: JobStore> LaneSchedule<S> {
     }
 
     /// Claims jobs for these worker slots, and starts them.
-    async fn claim(&mut self, executor: &LaneExecutor, slots: Vec<WorkerSlot>) -> Result<NextStep, StoreError> {
+    async fn claim(&mut self, executor: &LaneExecutor, slots: WorkerSlots) -> Result<NextStep, StoreError> {
         let settings = self.context.settings.load_full();
         let pending = self.context.sessions.begin_claim();
         let request = ClaimRequest {
             lane: self.name.clone(),
             session: pending.name().clone(),
-            max: slots.len(),
+            max: slots.count(),
             lease: settings.lease,
             recoveries: settings.recoveries,
             plan: None,
@@ -301,8 +301,9 @@ impl<S: JobStore> LaneSchedule<S> {
         executor: &LaneExecutor,
         pending: &PendingClaim,
         batch: PermittedBatch,
-        slots: Vec<WorkerSlot>,
+        mut slots: WorkerSlots,
     ) {
+        let slots = std::iter::from_fn(|| slots.split_one());
         let resources = batch.permissions.into_iter().zip(slots);
         for (job, (permission, slot)) in batch.claims.jobs.into_iter().zip(resources) {
             let held = pending.hold(job.token);

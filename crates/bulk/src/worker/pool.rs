@@ -1,15 +1,16 @@
 //! Number of jobs that run at once, and how it follows the work.
 //!
-//! The signal is the number of queued jobs per worker slot, sampled in a fixed interval. If it stays above the
-//! target for a few samples, the pool grows by half; below half of the target it shrinks by a tenth. Fast growth
-//! and slow shrinking avoid oscillation.
+//! By default the least number is as many as the limits of the APIs with jobs let be in flight, so that limits
+//! bind and not workers; a free slot costs nothing. Between the bounds the signal is the number of queued jobs per
+//! worker slot, sampled in a fixed interval. If it stays above the target for a few samples, the pool grows by
+//! half; below half of the target it shrinks by a tenth. Fast growth and slow shrinking avoid oscillation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::settings::WorkerSettings;
+use crate::settings::WorkerBounds;
 
 /// Pool of worker slots.
 #[derive(Debug)]
@@ -20,16 +21,15 @@ pub(crate) struct WorkerPool {
     surplus: AtomicUsize,
 }
 
-/// Worker slot, taken until it drops.
+/// Worker slots, taken until they drop.
 #[derive(Debug)]
-pub(crate) struct WorkerSlot {
-    permit: Option<OwnedSemaphorePermit>,
+pub(crate) struct WorkerSlots {
+    permit: OwnedSemaphorePermit,
     pool: Arc<WorkerPool>,
 }
 
 impl WorkerPool {
-    pub(crate) fn new(settings: WorkerSettings) -> Arc<Self> {
-        let size = settings.min.max(1);
+    pub(crate) fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
             free: Arc::new(Semaphore::new(size)),
             size: AtomicUsize::new(size),
@@ -38,24 +38,17 @@ impl WorkerPool {
     }
 
     /// Waits for a free slot, and takes further free ones up to this number.
-    pub(crate) async fn take(self: &Arc<Self>, max: usize) -> Vec<WorkerSlot> {
-        let Ok(first) = Arc::clone(&self.free).acquire_owned().await else {
-            return Vec::new();
-        };
-        let mut taken = vec![self.slot(first)];
-        while taken.len() < max
-            && let Ok(next) = Arc::clone(&self.free).try_acquire_owned()
-        {
-            taken.push(self.slot(next));
+    pub(crate) async fn take(self: &Arc<Self>, max: usize) -> Option<WorkerSlots> {
+        let mut permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
+        let more = self.free.available_permits().min(max.saturating_sub(1));
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
+        if let Ok(rest) = Arc::clone(&self.free).try_acquire_many_owned(more) {
+            permit.merge(rest);
         }
-        taken
-    }
-
-    fn slot(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> WorkerSlot {
-        WorkerSlot {
-            permit: Some(permit),
+        Some(WorkerSlots {
+            permit,
             pool: Arc::clone(self),
-        }
+        })
     }
 
     /// Returns the number of slots.
@@ -98,14 +91,33 @@ impl WorkerPool {
     }
 }
 
-impl Drop for WorkerSlot {
-    /// Removes a surplus slot before a waiting lane gets it: otherwise a busy pool would never shrink.
+impl WorkerSlots {
+    /// Returns the number of slots.
+    pub(crate) fn count(&self) -> usize {
+        self.permit.num_permits()
+    }
+
+    /// Removes one slot, for a job that starts.
+    pub(crate) fn split_one(&mut self) -> Option<Self> {
+        Some(Self {
+            permit: self.permit.split(1)?,
+            pool: Arc::clone(&self.pool),
+        })
+    }
+}
+
+impl Drop for WorkerSlots {
+    /// Removes surplus slots before a waiting lane gets them: otherwise a busy pool would never shrink.
     fn drop(&mut self) {
-        let surplus = &self.pool.surplus;
-        let less = |surplus: usize| surplus.checked_sub(1);
-        let removed = surplus.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        if let (Ok(_), Some(permit)) = (removed, self.permit.take()) {
-            permit.forget();
+        let count = self.count();
+        let less = |surplus: usize| Some(surplus.saturating_sub(count));
+        let surplus = self
+            .pool
+            .surplus
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        let removed = surplus.map_or(0, |surplus| surplus.min(count));
+        if let Some(removed) = self.permit.split(removed) {
+            removed.forget();
         }
     }
 }
@@ -119,10 +131,10 @@ pub(crate) struct Autoscaler {
 
 impl Autoscaler {
     /// Takes a sample of queued jobs and slots, and returns the new number of slots.
-    pub(crate) fn adjust(&mut self, settings: WorkerSettings, queued: u64, slots: usize) -> usize {
+    pub(crate) fn adjust(&mut self, bounds: WorkerBounds, queued: u64, slots: usize) -> usize {
         let depth = queued / u64::try_from(slots.max(1)).unwrap_or(u64::MAX);
-        self.above = if depth > settings.depth { self.above + 1 } else { 0 };
-        self.below = if depth < settings.depth / 2 { self.below + 1 } else { 0 };
+        self.above = if depth > bounds.depth { self.above + 1 } else { 0 };
+        self.below = if depth < bounds.depth / 2 { self.below + 1 } else { 0 };
         let size = if self.above >= SAMPLES {
             self.above = 0;
             slots + (slots / 2).max(1)
@@ -132,8 +144,7 @@ impl Autoscaler {
         } else {
             slots
         };
-        let min = settings.min.max(1);
-        size.clamp(min, settings.max.max(min))
+        size.clamp(bounds.min, bounds.max)
     }
 }
 
@@ -147,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    const WORKERS: WorkerSettings = WorkerSettings {
+    const WORKERS: WorkerBounds = WorkerBounds {
         min: 10,
         max: 40,
         depth: 20,
@@ -188,40 +199,39 @@ mod tests {
 
     #[tokio::test]
     async fn a_surplus_slot_is_removed_when_it_is_free() {
-        let pool = WorkerPool::new(WORKERS);
-        let taken = pool.take(100).await;
-        assert_eq!((taken.len(), pool.busy()), (10, 10));
+        let pool = WorkerPool::new(WORKERS.min);
+        let taken = pool.take(100).await.expect("free slots");
+        assert_eq!((taken.count(), pool.busy()), (10, 10));
         pool.resize(4);
         assert_eq!((pool.size(), pool.busy()), (4, 10));
         drop(taken);
         assert_eq!(pool.busy(), 0);
-        assert_eq!(pool.take(100).await.len(), 4);
+        assert_eq!(pool.take(100).await.expect("free slots").count(), 4);
     }
 
     // A waiter wants each slot that becomes free, as a lane with work does.
     #[tokio::test]
     async fn a_surplus_slot_is_not_handed_to_a_waiter() {
-        let pool = WorkerPool::new(WORKERS);
-        let taken = pool.take(100).await;
+        let pool = WorkerPool::new(WORKERS.min);
+        let mut taken = pool.take(100).await.expect("free slots");
         pool.resize(4);
         let mut context = Context::from_waker(Waker::noop());
         let mut waiting = pin!(pool.take(100));
         assert!(waiting.as_mut().poll(&mut context).is_pending());
-        let mut taken = taken.into_iter();
-        taken.by_ref().take(6).for_each(drop);
+        (0..6).for_each(|_| drop(taken.split_one()));
         let waits = waiting.as_mut().poll(&mut context).is_pending();
         assert!(waits, "six are surplus");
-        drop(taken.next());
+        drop(taken.split_one());
         assert!(waiting.as_mut().poll(&mut context).is_ready());
     }
 
     #[tokio::test]
     async fn a_surplus_slot_may_stay_after_all() {
-        let pool = WorkerPool::new(WORKERS);
+        let pool = WorkerPool::new(WORKERS.min);
         let taken = pool.take(100).await;
         pool.resize(4);
         pool.resize(12);
         drop(taken);
-        assert_eq!(pool.take(100).await.len(), 12);
+        assert_eq!(pool.take(100).await.expect("free slots").count(), 12);
     }
 }

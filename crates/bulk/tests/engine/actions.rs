@@ -98,8 +98,8 @@ async fn an_action_past_its_timeout_fails_and_reports_it() {
 async fn a_timed_out_action_counts_its_jobs_in_flight() {
     let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(9)));
     let plan = Plan::scripted(script).with(|settings| {
-        settings.workers.min = 1;
-        settings.workers.max = 1;
+        settings.workers.min = Some(1);
+        settings.workers.max = Some(1);
     });
     let world = plan.start().await;
     let mut events = world.engine.events();

@@ -50,8 +50,8 @@ async fn a_throttled_job_waits_for_retry_after_and_uses_no_retry() {
     let script = Script::new().rule(ScriptMatch::always().first(5), throttle);
     let world = Plan::scripted(script)
         .with(|settings| {
-            settings.workers.min = 1;
-            settings.workers.max = 1;
+            settings.workers.min = Some(1);
+            settings.workers.max = Some(1);
         })
         .start()
         .await;
@@ -153,8 +153,8 @@ async fn a_throttle_without_retry_after_costs_a_tenant_a_second() {
         let script = Script::new().rule(refused, MockResponse::status(429));
         let plan = Plan::scripted(script).with(|settings| {
             settings.tenant = rate_rule("10000/h");
-            settings.workers.min = 1;
-            settings.workers.max = 1;
+            settings.workers.min = Some(1);
+            settings.workers.max = Some(1);
         });
         let world = plan.start().await;
         let begun = world.now();

@@ -81,8 +81,8 @@ async fn a_tenants_limit_counts_the_starts_of_its_tasks() {
             .with(|settings| {
                 settings.tenant = rate_rule("10/s");
                 settings.scheduler = scheduler;
-                settings.workers.min = 30;
-                settings.workers.max = 30;
+                settings.workers.min = Some(30);
+                settings.workers.max = Some(30);
             })
             .start_with(|builder| {
                 builder.handler("echo", |task: HandlerTask| async move {

@@ -10,7 +10,7 @@ use super::support::{Plan, get, gets, value};
 
 fn at_ten_a_second(settings: &mut EngineSettings) {
     settings.global_rate = 10;
-    settings.workers.min = 20;
+    settings.workers.min = Some(20);
 }
 
 // 600 jobs at ten a second: the computed wait of the last is 61 seconds, more than 30 times the base.

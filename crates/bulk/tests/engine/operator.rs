@@ -45,8 +45,8 @@ async fn a_cancelled_action_ends_at_once() {
 async fn the_end_of_a_cancelled_action_is_reported() {
     let script = Script::new().rule(ScriptMatch::path("/t/0"), ScriptedFault::Late(Duration::from_secs(5)));
     let plan = Plan::scripted(script).with(|settings| {
-        settings.workers.min = 1;
-        settings.workers.max = 1;
+        settings.workers.min = Some(1);
+        settings.workers.max = Some(1);
     });
     let world = plan.start().await;
     let mut events = world.engine.events();

@@ -9,7 +9,7 @@ use outflow::core::{Clock, HealthConfig, HealthSettings, Nanos};
 use outflow::metrics::Metrics;
 use outflow::{Api, IoStream, Outflow, Rules};
 use outflow_bulk::{Engine, EngineBuilder, EngineSettings, HttpCall, JobSpec, JobSubmission};
-use outflow_mock::{CallerKey, Dialect, MockApi, Quota, Script};
+use outflow_mock::{CallerKey, Dialect, Latency, MockApi, Quota, Script};
 use outflow_store::{
     ActionReport, ActionSpec, BatchPosition, EmbeddedStore, JobCounts, Name, StoreControl, TenantRule,
 };
@@ -53,6 +53,15 @@ impl Plan {
         let mut plan = Self::scripted(Script::new());
         plan.mock.limit_to(shared(rate));
         plan.rules = with_high_concurrency(Rules::with_limit(rate.parse().expect("a rate")));
+        plan
+    }
+
+    /// Returns a plan with an API that allows this rate after a delay, and the defaults of a user who states the
+    /// rate and nothing else.
+    pub(crate) fn with_user_defaults(rate: &str, latency: Duration) -> Self {
+        let mut plan = Self::limited(rate);
+        plan.mock.delay(Latency::Fixed(latency), Latency::None);
+        plan.rules = Rules::with_limit(rate.parse().expect("a rate"));
         plan
     }
 

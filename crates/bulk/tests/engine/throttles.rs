@@ -31,8 +31,8 @@ async fn throttled_twice() -> World {
             api.noting(HeaderName::from_static(header))
         });
     let mut plan = Plan::scripted(Script::new()).with(|settings| {
-        settings.workers.min = 1;
-        settings.workers.max = 1;
+        settings.workers.min = Some(1);
+        settings.workers.max = Some(1);
     });
     plan.mock = by_caller(api);
     plan.start_with(|builder| builder.webhook_secret(SecretString::from(SECRET)))

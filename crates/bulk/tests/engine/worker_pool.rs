@@ -18,8 +18,8 @@ async fn the_worker_pool_follows_the_load_up_and_down() {
     let world = plan
         .with(|settings| {
             settings.workers = WorkerSettings {
-                min: 2,
-                max: 8,
+                min: Some(2),
+                max: Some(8),
                 depth: 20,
             };
         })

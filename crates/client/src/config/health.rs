@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use outflow_config::value_readers::{
-    read_choice, read_duration, read_factor, read_rate, read_share, read_u16, read_u32,
+    read_choice, read_duration, read_factor, read_rate, read_share, read_u16, read_u32, read_word_or,
 };
-use outflow_config::{FieldValue, TableReader, TreeValue, ValueError, read_fields};
+use outflow_config::{FieldValue, TableReader, ValueError, read_fields};
 use outflow_core::{
     CooldownRule, Escalation, HealthConfig, HealthConfigError, HealthSettings, ProbeInstant, ProbePatience, RampRule,
     ThrottleExit,
@@ -169,18 +169,6 @@ fn or_never<T>(
     read: impl FnOnce(&FieldValue<'_>) -> Result<T, ValueError>,
 ) -> Result<Option<T>, ValueError> {
     read_word_or(item, "never", read)
-}
-
-/// Reads a value, or a word that stands for none.
-fn read_word_or<T>(
-    item: &FieldValue<'_>,
-    none: &str,
-    read: impl FnOnce(&FieldValue<'_>) -> Result<T, ValueError>,
-) -> Result<Option<T>, ValueError> {
-    match &item.node.value {
-        TreeValue::Text(text) if text == none => Ok(None),
-        _ => read(item).map(Some),
-    }
 }
 
 /// Reports an error at the first written key that it concerns, or at the first key of all.

@@ -70,7 +70,10 @@ impl fmt::Display for WaitReason {
             Self::Limit { rate } => write!(f, "the limit of {rate} is used up"),
             Self::Turn => f.write_str("other calls are ahead in the queue"),
             Self::Concurrency { most } => {
-                write!(f, "{most} calls are in flight, the maximum")
+                write!(
+                    f,
+                    "{most} of {most} calls are in flight: concurrency binds, not a limit"
+                )
             }
             Self::Cooldown => f.write_str("the API asked to wait"),
             Self::State(state) => write!(f, "the API is in {state}"),

@@ -137,7 +137,7 @@ impl PermitPool {
     }
 
     /// Returns the slowest rate in effect for calls under a circuit.
-    fn slowest_rate(&mut self, circuit: usize, now: Nanos) -> Option<Rate> {
+    pub(super) fn slowest_rate(&mut self, circuit: usize, now: Nanos) -> Option<Rate> {
         let Self { circuits, limits, .. } = self;
         let health = &circuits.get(circuit).health;
         let groups = (0_u32..).zip(&mut limits.groups);

@@ -2,6 +2,7 @@
 
 mod collect;
 
+use std::fmt;
 use std::time::Duration;
 
 use outflow_core::{CountBy, HealthSnapshot, Limit, LimitDrift, Nanos, Rate, TrendShape, Usage};
@@ -35,6 +36,37 @@ pub struct HealthReport {
     pub in_flight: u32,
     /// The allowed number of calls in flight.
     pub concurrency: u32,
+    /// Concurrency, if it delays waiting calls that the limits allow.
+    pub bound: Option<ConcurrencyBound>,
+}
+
+/// Concurrency that delays calls which the limits allow.
+///
+/// ```
+/// let bound = outflow::ConcurrencyBound { concurrency: 4, rate: Some("500/min".parse()?) };
+/// assert_eq!(
+///     bound.to_string(),
+///     "4 of 4 calls in flight: concurrency binds, not the limit 500/min; raise `concurrency`"
+/// );
+/// # Ok::<(), outflow::core::InvalidRate>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConcurrencyBound {
+    /// The allowed number of calls in flight, all of which are.
+    pub concurrency: u32,
+    /// The slowest limit, if there is one.
+    pub rate: Option<Rate>,
+}
+
+impl fmt::Display for ConcurrencyBound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { concurrency, rate } = self;
+        write!(f, "{concurrency} of {concurrency} calls in flight: concurrency binds")?;
+        if let Some(rate) = rate {
+            write!(f, ", not the limit {rate}")?;
+        }
+        f.write_str("; raise `concurrency`")
+    }
 }
 
 /// One limit.

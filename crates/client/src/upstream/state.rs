@@ -7,10 +7,11 @@
 use std::time::Duration;
 
 use outflow_core::{ClockPair, Decision, HealthState, Nanos};
+use smol_str::SmolStr;
 
 use super::permit_pool::PermitPool;
 use super::reconfigure::Reconfiguration;
-use super::report::{ReportCollector, UpstreamReport};
+use super::report::{ConcurrencyBound, ReportCollector, UpstreamReport};
 use super::routing::GroupIndex;
 use super::wait_queue::{AcquireRequest, WaitEstimator, WaitQueues};
 use crate::refusal::RefusalReason;
@@ -174,6 +175,11 @@ impl AdmissionState {
 
     pub(super) fn report(&mut self, now: Nanos) -> UpstreamReport {
         self.collector(now).report()
+    }
+
+    /// Returns each concurrency that delays calls which the limits allow.
+    pub(super) fn concurrency_bounds(&mut self, now: Nanos) -> Vec<(Option<SmolStr>, ConcurrencyBound)> {
+        self.collector(now).concurrency_bounds()
     }
 
     /// Raises and ends alerts, and returns unused memory.

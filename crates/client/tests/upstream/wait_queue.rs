@@ -1,7 +1,7 @@
 //! Order, deadlines, refusals and wait estimates.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{Group, RefusalReason, Rules, WaitMode, WaitReason};
+use outflow::{AttemptResult, Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
 use crate::support::{CallRequest, INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs};
@@ -84,6 +84,31 @@ fn a_wait_of_unknown_length_is_refused_at_its_deadline() {
     drop(held);
     assert!(long.is_woken());
     long.goes();
+}
+
+// Two in flight under 3/s: concurrency holds the third back, and then, with its quota used up, the limit does.
+#[test]
+fn a_report_says_when_concurrency_binds_and_not_a_limit() {
+    let bed = TestBed::new(Rules {
+        health: crate::support::health(|settings| settings.concurrency = Some(2)),
+        ..rules(vec![by_sending("3/s")])
+    });
+    let [one, _two] = [bed.options(); 2].map(|options| bed.caller(options).admitted());
+    assert_eq!(bed.upstream.concurrency_bounds(), [], "no call waits");
+    let mut third = bed.waiting(bed.options());
+    let bounds = bed.upstream.concurrency_bounds();
+    assert_eq!(
+        bounds.iter().map(|(_, bound)| bound.to_string()).collect::<Vec<_>>(),
+        ["2 of 2 calls in flight: concurrency binds, not the limit 3/s; raise `concurrency`"]
+    );
+    assert_eq!(
+        bed.upstream.report().health[0].bound,
+        bounds.first().map(|(_, bound)| *bound)
+    );
+    one.settle(AttemptResult::status(200));
+    let _third = third.admitted();
+    let _fourth = bed.waiting(bed.options());
+    assert_eq!(bed.upstream.concurrency_bounds(), [], "the limit is used up as well");
 }
 
 #[test]

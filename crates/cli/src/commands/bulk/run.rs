@@ -5,6 +5,7 @@
 //! do not run again, and no result is written twice.
 
 mod checkpoint;
+mod estimate;
 mod line_results;
 mod progress_bars;
 mod results;
@@ -12,19 +13,20 @@ mod run_loop;
 mod summary;
 mod validate;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use outflow::config::read_duration;
 use outflow::{Outflow, SystemClock};
 use outflow_bulk::{EngineSettings, OpenError, OpenStore, PreviousRun, StoreLocation, TenantBounds, data_dir};
 use outflow_core::{Clock, WallTime};
 use outflow_store::StoreControl as _;
 
 use self::checkpoint::Checkpoint;
+use self::estimate::RunEstimate;
 use self::results::ResultWriter;
 use self::run_loop::{LoopEnd, RunLoop};
 use self::summary::RunSummary;
@@ -67,6 +69,9 @@ pub(crate) struct RunCommand {
     /// Send nothing: print the least time that the run takes.
     #[arg(long)]
     dry_run: bool,
+    /// Assume this time of a call in a dry run, for bounds on calls in flight.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = read_duration, requires = "dry_run")]
+    latency: Duration,
     /// Print the final report as one JSON document; results then need a file.
     #[arg(long)]
     json: bool,
@@ -103,8 +108,13 @@ impl RunCommand {
         file.accept(self)?;
         let now = SystemClock::new().wall();
         if self.dry_run {
-            let bounds = TenantBounds::new(&file.workload, &client, &settings, now);
-            return self.print_bounds(&bounds);
+            let workload = &file.workload;
+            let estimate = RunEstimate {
+                bounds: TenantBounds::new(workload, &client, &settings, now),
+                in_flight: workload.in_flight_bound(&client, &settings, self.latency),
+                latency: self.latency,
+            };
+            return self.print_estimate(&estimate);
         }
         let context = RunContext {
             client: &client,
@@ -161,11 +171,11 @@ impl RunCommand {
         self.dir.clone().unwrap_or_else(own)
     }
 
-    fn print_bounds(&self, bounds: &TenantBounds) -> anyhow::Result<Exit> {
+    fn print_estimate(&self, estimate: &RunEstimate) -> anyhow::Result<Exit> {
         if self.json {
-            answer_json(&bounds.json())?;
+            answer_json(&estimate.to_json())?;
         } else {
-            answer(&format_bounds(bounds))?;
+            answer(&estimate.to_text())?;
         }
         Ok(Exit::Done)
     }
@@ -237,32 +247,6 @@ fn explain_lock(error: OpenError) -> anyhow::Error {
     error
 }
 
-fn format_bounds(bounds: &TenantBounds) -> String {
-    let mut text = format!(
-        "{} jobs take at least {}, by {}\n",
-        bounds.jobs,
-        format_span(bounds.ideal),
-        bounds.because
-    );
-    for (name, part) in bounds.tenants.iter().take(MAX_TENANTS) {
-        let allowed = part.allowed.as_ref();
-        let allowed = allowed.map_or("no limit".to_owned(), ToString::to_string);
-        // Writing to a string cannot fail.
-        let _infallible = writeln!(
-            text,
-            "  {name}: {} jobs, {} if alone ({allowed})",
-            part.jobs,
-            format_span(part.alone)
-        );
-    }
-    let more = bounds.tenants.len().saturating_sub(MAX_TENANTS);
-    if more > 0 {
-        let _infallible = writeln!(text, "  and {more} more tenants");
-    }
-    text.push_str("nothing was sent\n");
-    text
-}
-
 /// Adjusts settings for a run: nothing in its directory expires while the run may be resumed, and the queue
 /// holds the whole file.
 fn run_settings(settings: EngineSettings) -> EngineSettings {
@@ -287,9 +271,6 @@ nothing was sent, 130 after an interruption: repeat the command to resume.";
 
 /// A run that is not resumed within a year is abandoned.
 const RETENTION: Duration = Duration::from_hours(365 * 24);
-
-/// Fits on a screen.
-const MAX_TENANTS: usize = 20;
 
 /// Time for the cache to write to the disk before the process ends.
 const LAST_WRITES: Duration = Duration::from_secs(2);

@@ -23,6 +23,10 @@ pub(super) fn status(report: &Value) -> String {
         field(report, "scheduler"),
         field(report, "store"),
     );
+    for sentence in bottlenecks(report) {
+        text.push_str(sentence);
+        text.push('\n');
+    }
     let tenants = list(report, "tenants");
     if !tenants.is_empty() {
         let mut table = TextTable::new([
@@ -56,6 +60,11 @@ pub(super) fn status(report: &Value) -> String {
         let _infallible = write!(text, "\n{}{}", actions_table(actions), omitted(actions));
     }
     text
+}
+
+/// Returns the sentences about concurrency or workers that hold jobs back.
+fn bottlenecks(owner: &Value) -> Vec<&str> {
+    list(owner, "bottlenecks").iter().filter_map(Value::as_str).collect()
 }
 
 /// Returns a note on the entries that are not shown, if any.
@@ -112,7 +121,7 @@ fn failed(jobs: &Value) -> u64 {
 /// Formats the progress of an action as one line.
 pub(super) fn line(action: &Value) -> String {
     let jobs = part(action, "jobs");
-    format!(
+    let mut line = format!(
         "{}: {} {}, {} of {} done, {} left",
         action_name(action),
         field(action, "stage"),
@@ -120,7 +129,12 @@ pub(super) fn line(action: &Value) -> String {
         field(jobs, "done"),
         field(jobs, "total"),
         remaining(action)
-    )
+    );
+    for sentence in bottlenecks(action) {
+        line.push_str("; ");
+        line.push_str(sentence);
+    }
+    line
 }
 
 /// Formats the result of a control command.
@@ -237,6 +251,14 @@ mod tests {
         let line = line(&report);
         let expected = "nightly (2 tenants paused): RUNNING -, 4 of 9 done, - left";
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_board_says_what_binds_in_place_of_limits() {
+        let bound = "shop: 4 of 4 calls in flight: concurrency binds, not the limit 500/min; raise `concurrency`";
+        let report = json!({ "bottlenecks": [bound] });
+        assert!(status(&report).ends_with(&format!("\n{bound}\n")));
+        assert!(line(&report).ends_with(&format!("- left; {bound}")));
     }
 
     // 51 tenants: one more than the table shows.

@@ -41,7 +41,12 @@ impl fmt::Display for ConfigAdvice {
 
 /// Returns all advice for a configuration.
 pub(super) fn find_advice(config: &ProgramConfig) -> Vec<ConfigAdvice> {
-    let rules = [check_backoff_base, check_backoff_cap, check_log_memory];
+    let rules = [
+        check_backoff_base,
+        check_backoff_cap,
+        check_log_memory,
+        check_concurrency,
+    ];
     let client = &config.client;
     let judge = |api| rules.into_iter().filter_map(move |rule| rule(client, api));
     let of_apis = client.apis.iter().flat_map(judge);
@@ -92,6 +97,24 @@ fn check_log_memory(config: &Config, api: &Api) -> Option<ConfigAdvice> {
     })
 }
 
+/// Finds a written concurrency that reaches the limit only with fast calls. Half a second is slow for one call and
+/// common in the slowest hundredth of a distant API: below it the limit is out of reach on ordinary days. A
+/// concurrency that a preset states is the provider's rule.
+fn check_concurrency(config: &Config, api: &Api) -> Option<ConfigAdvice> {
+    let written = WrittenKey::new(config, api, "concurrency")?;
+    let (latency, rate) = api.rules.latency_at_limits()?;
+    let most = api.rules.concurrency();
+    (latency < SLOW_CALL).then(|| {
+        written.advise(
+            format!(
+                "{most} calls in flight reach the limit {rate} only if a call takes at most {} ms",
+                latency.as_millis()
+            ),
+            "leave `concurrency` out or set it to \"auto\", unless the API itself allows no more at once",
+        )
+    })
+}
+
 /// Key with a written value.
 struct WrittenKey {
     key: String,
@@ -128,6 +151,9 @@ impl WrittenKey {
 
 /// A first backoff of more windows wastes most of them.
 const MAX_WINDOWS: u32 = 10;
+
+/// Time that a call to a distant API may well take.
+const SLOW_CALL: Duration = Duration::from_millis(500);
 
 /// Bytes of one entry: instant, cost and position.
 const ENTRY_BYTES: u64 = 24;

@@ -145,7 +145,7 @@ const FORMS: &[(ValueForm, &str)] = &[
         ValueForm::Integer,
         "server.workers server.max_connections server.max_connections_per_client server.max_headers \
          log.max_files bulk.recoveries bulk.ready_queue_max bulk.queue_max bulk.global_rate \
-         bulk.redis.wait_replicas bulk.workers.min bulk.workers.max bulk.workers.depth bulk.tenant.weight \
+         bulk.redis.wait_replicas bulk.workers.depth bulk.tenant.weight \
          bulk.tenants.acme.weight bucket_capacity max_log_entries queue retry_count redirects \
          groups.orders.cost retry.budget.per_second health.window_length health.min_samples \
          health.min_failures health.s_recover health.probe_success health.probe_start \
@@ -166,8 +166,8 @@ const FORMS: &[(ValueForm, &str)] = &[
     ),
     (
         ValueForm::Mixed,
-        "bulk.tenant.in_flight bulk.tenants.acme.in_flight concurrency health.cache_only_after health.n_throttle \
-         health.n_failures health.n_cacheonly",
+        "bulk.workers.min bulk.workers.max bulk.tenant.in_flight bulk.tenants.acme.in_flight concurrency \
+         health.cache_only_after health.n_throttle health.n_failures health.n_cacheonly",
     ),
     (ValueForm::WordOrTable(&["bearer"]), "key"),
     (ValueForm::Entries, "limits routes groups.orders.limits"),

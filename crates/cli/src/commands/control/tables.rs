@@ -23,13 +23,30 @@ pub(super) fn status(snapshot: &Value) -> String {
             ]);
         }
     }
-    let mut output = table.text();
+    let mut output = table.text() + &concurrency_bounds(snapshot);
     if snapshot.get("version").is_some() && snapshot.get("uptime_ms").is_some() {
         let (version, up) = (field(snapshot, "version"), span(snapshot, "uptime_ms"));
         // Writing to a string cannot fail.
         let _infallible = writeln!(output, "\noutflow {version}, up for {up}");
     }
     output
+}
+
+/// Returns a line for each API or group whose calls wait for concurrency and not for a limit.
+fn concurrency_bounds(snapshot: &Value) -> String {
+    let mut lines = String::new();
+    for api in list(snapshot, "apis") {
+        for health in list(api, "health") {
+            let Some(bound) = part(health, "bound").as_str() else {
+                continue;
+            };
+            let group = part(health, "group").as_str();
+            let owner = group.map_or_else(|| field(api, "name"), |group| format!("{}/{group}", field(api, "name")));
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(lines, "{owner}: {bound}");
+        }
+    }
+    lines
 }
 
 /// Formats all limits with their use.
@@ -71,6 +88,9 @@ pub(super) fn wait_estimate(estimate: &Value) -> String {
     ] {
         // Writing to a string cannot fail.
         let _infallible = writeln!(output, "{name:9} {value}");
+    }
+    if let Some(bound) = part(estimate, "bound").as_str() {
+        let _infallible = writeln!(output, "{:9} {bound}", "bound");
     }
     output
 }
@@ -156,6 +176,23 @@ mod tests {
             "{table}"
         );
         assert!(table.contains("outflow 1.2.3, up for 1 h 2 min"), "{table}");
+    }
+
+    #[test]
+    fn a_status_says_where_concurrency_binds() {
+        let bound = "4 of 4 calls in flight: concurrency binds, not the limit 500/min; raise `concurrency`";
+        let snapshot = json!({ "apis": [{ "name": "shop", "health": [
+            { "group": null, "state": "Normal", "bound": bound },
+            { "group": "mail", "state": "Normal", "bound": bound },
+            { "group": "quotes", "state": "Normal", "bound": null },
+        ]}]});
+        let table = status(&snapshot);
+        assert!(
+            table.ends_with(&format!("shop: {bound}\nshop/mail: {bound}\n")),
+            "{table}"
+        );
+        let estimate = wait_estimate(&json!({ "bound": bound }));
+        assert!(estimate.ends_with(&format!("bound     {bound}\n")), "{estimate}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Queries of the program's state.
 
+use std::time::Duration;
+
 use outflow::config::Environment;
 use serde_json::json;
 
@@ -28,6 +30,36 @@ async fn metrics_have_the_openmetrics_type() {
         page.text()
     );
     assert!(page.text().ends_with("# EOF\n"));
+}
+
+// One call in flight is allowed, and another waits though 500/min would let it go.
+#[tokio::test]
+async fn a_snapshot_says_when_concurrency_binds() {
+    let running = TestProgram::with_config(
+        "[apis.stock]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"500/min\"]\nconcurrency = 1\n",
+    )
+    .await;
+    let taken = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
+    assert_eq!(taken.status, 200);
+    let json = [("content-type", "application/json")];
+    let _waits = running.open("POST", "/v1/acquire", &json, r#"{"api":"stock"}"#).await;
+    let waiting = async {
+        loop {
+            let api = running.get("/v1/apis/stock").await.json();
+            if api["waiting"] == 1 {
+                return api["health"][0].clone();
+            }
+        }
+    };
+    let health = tokio::time::timeout(Duration::from_secs(10), waiting).await;
+    let health = health.expect("a call waits");
+    let bound = "1 of 1 calls in flight: concurrency binds, not the limit 500/min; raise `concurrency`";
+    assert_eq!(health["bound"], bound);
+    let explained = running.get("/v1/explain?api=stock").await.json();
+    assert_eq!(
+        (&explained["why"], &explained["bound"]),
+        (&json!("concurrency"), &json!(bound))
+    );
 }
 
 // Two of three units are used, so a call whose route costs 2 does not fit.

@@ -174,6 +174,46 @@ fn a_dry_run_prints_the_lower_bound_and_sends_nothing() {
     assert_eq!(bulk.mock.end()["seen"], 0);
 }
 
+// 300 jobs at 30/s need nine seconds, and 74 rounds of four at once that take 200 ms each almost fifteen. With
+// calls of 100 ms the limit binds again.
+#[test]
+fn a_dry_run_promises_no_more_than_concurrency_allows() {
+    let bulk = BulkRun::with(
+        &["--limit", "30/s"],
+        "limits = [\"30/s\"]\nconcurrency = 4",
+        &jobs(&["acme", "bolt", "corp"], 100),
+    );
+    let document = bulk.run(&["--dry-run", "--json"]).json(0);
+    assert_eq!(
+        (&document["ideal_ms"], &document["estimate_ms"]),
+        (&9_000.into(), &14_800.into())
+    );
+    assert_eq!(document["in_flight"]["binds_above_ms"], 121, "{document}");
+    let text = bulk.run(&["--dry-run"]).out;
+    let expected = "300 jobs take about 14.8 s, by concurrency 4 of up, if a call takes 200ms (`--latency`)\n\
+                    the limits alone need 9.0 s, by 30/s of up: above 121ms a call `concurrency` binds, raise it\n";
+    assert!(text.starts_with(expected), "{text}");
+    let near = bulk.run(&["--dry-run", "--latency", "100ms"]).out;
+    assert!(
+        near.starts_with("300 jobs take at least 9.0 s, by 30/s of up\n"),
+        "{near}"
+    );
+    assert_eq!(bulk.mock.end()["seen"], 0);
+}
+
+// The mock takes 150 ms, and two calls at once are 13 a second: the run says why it takes longer than its limit.
+#[test]
+fn a_run_says_that_concurrency_binds() {
+    let bulk = BulkRun::with(
+        &["--limit", "30/s", "--latency", "150ms"],
+        "limits = [\"30/s\"]\nconcurrency = 2",
+        &jobs(&["acme"], 40),
+    );
+    let ran = bulk.run(&["--out", "out.ndjson"]);
+    let bound = "up: 2 of 2 calls in flight: concurrency binds, not the limit 30/s; raise `concurrency`";
+    assert_eq!((ran.code, ran.talk.matches(bound).count()), (Some(0), 2), "{ran:?}");
+}
+
 // 60 jobs at 20/s, killed after ten results. Jobs that were in flight run again, and every line still has
 // exactly one result.
 #[test]

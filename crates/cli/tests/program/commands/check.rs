@@ -81,6 +81,30 @@ fn check_warns_of_settings_that_contradict_each_other() {
     assert!(people.talk.contains("--> outflow.toml:4"), "{people:?}");
 }
 
+// Four in flight are 500 a minute with calls of 480 ms, and 30 a second with calls of 133 ms. Sixteen reach 30 a
+// second with calls of half a second, and four 20 a minute with calls of twelve seconds.
+#[test]
+fn check_warns_of_a_concurrency_that_keeps_limits_out_of_reach() {
+    let advice = |limit: &str, concurrency: &str| {
+        let text = GOOD.replace("10/s", limit) + &format!("concurrency = {concurrency}\n");
+        run_in(configured(&text).path(), &["check", "--json"]).json(0)["advice"].clone()
+    };
+    let four = advice("500/min", "4");
+    assert_eq!(four[0]["key"], "apis.stock.concurrency", "{four}");
+    assert_eq!(
+        four[0]["message"],
+        "4 calls in flight reach the limit 500/min only if a call takes at most 480 ms"
+    );
+    assert_eq!(advice("30/s", "4")[0]["key"], "apis.stock.concurrency");
+    for (limit, concurrency) in [("30/s", "16"), ("20/min", "4"), ("500/min", "\"auto\"")] {
+        assert_eq!(
+            advice(limit, concurrency),
+            serde_json::json!([]),
+            "{concurrency} at {limit}"
+        );
+    }
+}
+
 #[test]
 fn check_gives_no_advice_on_presets() {
     for preset in ["upbit", "github", "openai"] {

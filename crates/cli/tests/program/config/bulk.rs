@@ -31,7 +31,7 @@ fn bulk_defaults_to_the_embedded_store_and_the_permit_scheduler() {
     let bulk = bulk("");
     assert_eq!(bulk.engine.scheduler, SchedulerKind::Permit);
     assert!(matches!(bulk.store, BulkStore::Embedded));
-    assert_eq!((bulk.engine.workers.min, bulk.engine.workers.max), (10, 200));
+    assert_eq!((bulk.engine.workers.min, bulk.engine.workers.max), (None, None));
     assert_eq!(format!("{bulk:?}"), format!("{:?}", BulkConfig::default()));
 }
 
@@ -129,7 +129,7 @@ fn disabled_congestion_control_selects_the_fixed_scheduler() {
 #[test]
 fn the_reader_reports_contradictions_with_all_other_errors() {
     let text = message(
-        "[bulk]\nheartbeat = \"10s\"\nworkers.min = 300\nscheduller = \"permit\"\n\
+        "[bulk]\nheartbeat = \"10s\"\nworkers = { min = 300, max = 200 }\nscheduller = \"permit\"\n\
          congestion.base_backoff = \"3m\"\nretry.max = \"1s\"\ntenants.a.weight = 0\n",
     );
     for part in [
@@ -150,6 +150,8 @@ fn the_reader_accepts_values_at_their_bounds() {
     for good in [
         "lease = \"3001ms\"",
         "workers = { min = 5, max = 5 }",
+        "workers = { min = 300 }",
+        "workers = { min = \"auto\", max = \"auto\" }",
         "congestion = { base_backoff = \"2m\", max_backoff = \"2m\" }",
         "retry = { base = \"30s\" }",
         "grace = \"0s\"",

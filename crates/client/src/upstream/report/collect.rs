@@ -1,14 +1,15 @@
 //! Collection of reports and alerts.
 
-use outflow_core::{AlertChange, Nanos};
+use outflow_core::{AlertChange, Cost, HealthState, Nanos};
 use smol_str::SmolStr;
 
+use super::super::circuit::Circuit;
 use super::super::group::{GroupState, unused_limits};
 use super::super::group_slot;
-use super::super::limits::ScopeLimits;
+use super::super::limits::{FitTime, ScopeLimits};
 use super::super::permit_pool::PermitPool;
-use super::super::wait_queue::WaitQueues;
-use super::{EffectiveLimit, GroupReport, HealthReport, LimitScope, RemainingQuota, UpstreamReport};
+use super::super::wait_queue::{QueueAhead, WaitQueues};
+use super::{ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitScope, RemainingQuota, UpstreamReport};
 use crate::event::EventKind;
 use crate::rules::HealthScope;
 
@@ -74,13 +75,54 @@ impl ReportCollector<'_> {
 
     fn health_report(&mut self, circuit: usize) -> HealthReport {
         let group = self.pool.circuit_group(circuit);
+        let bound = self.concurrency_bound(circuit);
         let circuit = self.pool.circuits.get_mut(circuit);
         HealthReport {
             group,
             snapshot: circuit.health.snapshot(self.now),
             in_flight: circuit.in_flight,
             concurrency: circuit.health.concurrency(),
+            bound,
         }
+    }
+
+    pub(in crate::upstream) fn concurrency_bounds(mut self) -> Vec<(Option<SmolStr>, ConcurrencyBound)> {
+        let circuits = self.pool.circuits.indexes();
+        let bounds = circuits.filter_map(|circuit| {
+            let bound = self.concurrency_bound(circuit)?;
+            Some((self.pool.circuit_group(circuit), bound))
+        });
+        bounds.collect()
+    }
+
+    /// Returns the concurrency of a healthy circuit if all of it is in flight and the limits would allow a
+    /// waiting call.
+    fn concurrency_bound(&mut self, circuit: usize) -> Option<ConcurrencyBound> {
+        let Circuit { health, in_flight, .. } = self.pool.circuits.get(circuit);
+        let concurrency = health.concurrency();
+        if health.state() != HealthState::Normal || *in_flight < concurrency {
+            return None;
+        }
+        let mut waiting = self.wait.busy_groups().iter().copied();
+        let allowed = waiting.any(|group| self.pool.circuits.index_for(group) == circuit && self.has_quota(group));
+        allowed.then(|| ConcurrencyBound {
+            concurrency,
+            rate: self.pool.slowest_rate(circuit, self.now),
+        })
+    }
+
+    /// Returns true if the limits allow one more call of a group now.
+    fn has_quota(&mut self, group: u32) -> bool {
+        let time = FitTime {
+            now: self.now,
+            from: self.now,
+        };
+        let own = self
+            .pool
+            .own(group, self.now)
+            .find_fit(time, QueueAhead::default(), Cost::ONE);
+        let shared = &mut self.pool.limits.shared;
+        own.at.max(shared.find_fit(time, QueueAhead::default(), Cost::ONE).at) <= self.now
     }
 
     /// Returns the quota of the fullest limit that counts a group's calls.

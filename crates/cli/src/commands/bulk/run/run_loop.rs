@@ -4,6 +4,7 @@
 //! can add to it. If a later run finds new work after the action is over, such as corrected or retried lines,
 //! it uses a further action. The store identifies submitted jobs by id, never by their number.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ pub(super) struct RunLoop<'a> {
     /// Finished jobs at its start.
     before: u64,
     bounds: Option<TenantBounds>,
+    /// Bounds other than limits that held jobs back, each reported once.
+    bottlenecks: BTreeSet<String>,
 }
 
 /// Lines of a file that are not over.
@@ -84,6 +87,7 @@ impl<'a> RunLoop<'a> {
             clock,
             before: 0,
             bounds: None,
+            bottlenecks: BTreeSet::new(),
         };
         run.skip_finished_actions().await?;
         run.results.writer.check_end()?;
@@ -157,6 +161,7 @@ impl<'a> RunLoop<'a> {
                 let eta = progress.and_then(|progress| progress.eta);
                 bars.show(&self.results.counted, self.before, spent, eta);
             }
+            self.report_bottlenecks(bulk.engine(), &bars).await?;
             let missing = self.unserved().await?;
             if over && !all_submitted {
                 self.skip_finished_actions().await?;
@@ -172,6 +177,18 @@ impl<'a> RunLoop<'a> {
                 bars.say(&message);
             }
         }
+    }
+
+    /// Says once what holds jobs back in place of limits. One look may miss it, so every poll looks.
+    async fn report_bottlenecks(&mut self, engine: &StoreEngine, bars: &ProgressBars) -> anyhow::Result<()> {
+        let report = self.store.action(&self.action.1).await?;
+        let queued = report.map_or(0, |report| report.counts.queued);
+        for sentence in engine.bottlenecks(queued) {
+            if self.bottlenecks.insert(sentence.clone()) {
+                bars.say(&sentence);
+            }
+        }
+        Ok(())
     }
 
     /// Prints the progress of earlier runs, and reopens retried lines.
@@ -268,6 +285,7 @@ impl<'a> RunLoop<'a> {
             spent: self.clock.now().since(self.begun),
             counted,
             bounds: self.bounds,
+            bottlenecks: self.bottlenecks,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Summary of a run, as text and as JSON.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ pub(super) struct RunSummary {
     pub(super) spent: Duration,
     /// Least time that the limits allow.
     pub(super) bounds: Option<TenantBounds>,
+    /// Bounds other than limits that held jobs back.
+    pub(super) bottlenecks: BTreeSet<String>,
 }
 
 impl RunSummary {
@@ -63,6 +66,7 @@ impl RunSummary {
             ratio(counted.throttles, counted.over()),
         )];
         lines.extend(self.comparison());
+        lines.extend(self.bottlenecks.iter().cloned());
         lines.extend(self.advice());
         lines.join("\n")
     }
@@ -134,6 +138,7 @@ impl RunSummary {
             "ideal_ms": bounds.map(|bounds| millis(bounds.ideal)),
             "because": bounds.map(|bounds| bounds.because.as_str()),
             "actual_ms": millis(self.spent),
+            "bottlenecks": self.bottlenecks,
             "tenants": tenants.collect::<Vec<_>>(),
         })
     }
@@ -158,6 +163,7 @@ mod tests {
             counted,
             spent: Duration::from_secs(4),
             bounds: None,
+            bottlenecks: BTreeSet::new(),
         }
     }
 
