@@ -299,8 +299,8 @@ impl MeterSlot {
         // Each start reserves its pace, so that requests of one instant leave one after the other.
         let previous = self.last_start.max(now);
         let asked = self.meter.even_pause(now, previous, self.unit_cost.units(cost));
-        let pace = self.watch.cap(place, &self.limit, now, asked);
-        self.last_start = previous.saturating_add(pace);
+        let pause = self.watch.cap(place, &self.limit, now, asked);
+        self.last_start = previous.saturating_add(pause);
         self.last_start.since(now)
     }
 

@@ -55,10 +55,10 @@ fn paced_calls_of_one_instant_leave_one_pace_apart() {
     callers[0].goes();
     let mut waiting: Vec<_> = callers.split_off(1);
     assert!(waiting.iter_mut().all(|caller| caller.poll().is_none()));
-    for nth in 0..waiting.len() {
+    for caller in &mut waiting {
         bed.pass_until_just_before(ms(500));
-        assert!(!waiting[nth].is_woken(), "{nth} leaves too early");
+        assert!(!caller.is_woken(), "it leaves too early");
         bed.pass(INSTANT);
-        waiting[nth].goes();
+        caller.goes();
     }
 }
