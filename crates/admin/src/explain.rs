@@ -15,6 +15,7 @@ use super::millis::millis_up;
 pub(crate) struct WaitView {
     api: SmolStr,
     group: SmolStr,
+    endpoint: Option<SmolStr>,
     cost: u64,
     state: &'static str,
     decision: &'static str,
@@ -39,6 +40,7 @@ impl WaitView {
         Self {
             api: upstream.name().clone(),
             group: upstream.group_name(target),
+            endpoint: upstream.endpoint_name(target),
             cost: target.cost().units(),
             state: upstream.state(target).name(),
             decision: decision_label(decision),
