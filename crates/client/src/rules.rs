@@ -86,13 +86,12 @@ impl Rules {
     pub(crate) fn limit_context(&self) -> LimitContext {
         let grouped = self.groups.iter().flat_map(|group| group.limits.iter());
         let longest = self.limits.iter().chain(grouped).map(|limit| limit.rate().per()).max();
-        let needed = match self.needed_by(&self.limits) {
-            Some(needed) => needed,
-            None => {
-                let groups = self.groups.iter();
-                let all = groups.map(|group| self.needed_by(&group.limits).unwrap_or(u64::MAX));
-                all.reduce(u64::saturating_add).unwrap_or(u64::MAX)
-            }
+        let needed = if let Some(needed) = self.needed_by(&self.limits) {
+            needed
+        } else {
+            let groups = self.groups.iter();
+            let all = groups.map(|group| self.needed_by(&group.limits).unwrap_or(u64::MAX));
+            all.reduce(u64::saturating_add).unwrap_or(u64::MAX)
         };
         LimitContext {
             longest_window: longest.unwrap_or_default(),

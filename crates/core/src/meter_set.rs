@@ -297,9 +297,9 @@ impl MeterSlot {
             return Duration::ZERO;
         }
         let asked = self.meter.even_pause(now, self.unit_cost.units(cost));
-        let pace = self.watch.cap(place, &self.limit, now, asked);
-        // Each start reserves its pace, so that requests of one instant leave one after the other.
-        self.last_start = self.last_start.max(now).saturating_add(pace);
+        let granted = self.watch.cap(place, &self.limit, now, asked);
+        // Each start reserves its pause, so that requests of one instant leave one after the other.
+        self.last_start = self.last_start.max(now).saturating_add(granted);
         self.last_start.since(now)
     }
 

@@ -35,8 +35,8 @@ fn time_of_takes(bed: &TestBed, takes: u32) -> Duration {
     for _ in 0..takes {
         // A minute's limit needs more patience than the default of 30 s.
         let patient = AcquireOptions::new().with_max_wait(secs(120));
-        let taken = take(bed, bed.group("default"), patient);
-        taken.expect("every wait is shorter");
+        let answer = take(bed, bed.group("default"), patient);
+        answer.expect("every wait is shorter");
     }
     bed.now().since(start)
 }
