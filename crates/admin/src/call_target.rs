@@ -19,6 +19,8 @@ pub(crate) struct CallTarget {
     pub(crate) group: Option<SmolStr>,
     pub(crate) method: Option<SmolStr>,
     pub(crate) path: Option<SmolStr>,
+    /// Label of the endpoint; by default the pattern of the route.
+    pub(crate) endpoint: Option<SmolStr>,
     pub(crate) cost: Option<u64>,
     pub(crate) priority: Option<PriorityParam>,
 }
@@ -54,6 +56,10 @@ impl CallTarget {
             (Some(group), None) => upstream.group(group).ok_or_else(AdminProblem::unknown_group)?,
             (None, Some(path)) => upstream.route(&self.method()?, path),
             (None, None) => upstream.group(DEFAULT_GROUP).ok_or_else(AdminProblem::unknown_group)?,
+        };
+        let target = match &self.endpoint {
+            Some(endpoint) => upstream.endpoint(target, endpoint),
+            None => target,
         };
         let cost = self.cost.map_or(target.cost(), Cost::new);
         Ok(ResolvedCall {

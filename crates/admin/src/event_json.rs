@@ -56,6 +56,7 @@ fn admission_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
         EventKind::Waiting {
             group,
+            endpoint,
             cost,
             explanation,
         } => ("waiting", {
@@ -63,22 +64,28 @@ fn admission_json(event: &Event) -> Option<NamedFacts> {
                 reason, position, eta, ..
             } = explanation;
             let eta = eta.map(|eta| millis_up(eta.since(event.at)));
-            json!({ "group": group, "cost": cost.units(), "why": labels::wait_reason(reason),
-                    "position": position, "eta_ms": eta })
+            json!({ "group": group, "endpoint": endpoint, "cost": cost.units(),
+                    "why": labels::wait_reason(reason), "position": position, "eta_ms": eta })
         }),
         EventKind::Admitted {
             group,
+            endpoint,
             permit,
             cost,
             waited,
         } => (
             "admitted",
-            json!({ "group": group, "permit": permit, "cost": cost.units(),
+            json!({ "group": group, "endpoint": endpoint, "permit": permit, "cost": cost.units(),
                     "waited_ms": millis(*waited) }),
         ),
-        EventKind::Refused { group, refusal, waited } => (
+        EventKind::Refused {
+            group,
+            endpoint,
+            refusal,
+            waited,
+        } => (
             "refused",
-            json!({ "group": group, "cause": refusal.reason.name(),
+            json!({ "group": group, "endpoint": endpoint, "cause": refusal.reason.name(),
                     "retry_after_ms": refusal.retry_after.map(millis_up),
                     "waited_ms": millis(*waited) }),
         ),
@@ -90,6 +97,7 @@ fn settlement_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
         EventKind::Settled {
             group,
+            endpoint,
             permit,
             attempt,
             effect,
@@ -97,22 +105,30 @@ fn settlement_json(event: &Event) -> Option<NamedFacts> {
             ..
         } => (
             "settled",
-            json!({ "group": group, "permit": permit, "code": code(attempt.ended()),
+            json!({ "group": group, "endpoint": endpoint, "permit": permit, "code": code(attempt.ended()),
                     "ended": labels::attempt_end(attempt.ended()), "effect": labels::outcome_class(*effect),
                     "round_trip_ms": round_trip.map(millis) }),
         ),
         EventKind::Broken {
             group,
+            endpoint,
             permit,
             attempt,
             effect,
             ..
         } => (
             "broken",
-            json!({ "group": group, "permit": permit, "ended": labels::attempt_end(attempt.ended()),
+            json!({ "group": group, "endpoint": endpoint, "permit": permit, "ended": labels::attempt_end(attempt.ended()),
                     "effect": labels::outcome_class(*effect) }),
         ),
-        EventKind::Refunded { group, permit } => ("refunded", json!({ "group": group, "permit": permit })),
+        EventKind::Refunded {
+            group,
+            endpoint,
+            permit,
+        } => (
+            "refunded",
+            json!({ "group": group, "endpoint": endpoint, "permit": permit }),
+        ),
         _ => return None,
     })
 }
@@ -148,18 +164,7 @@ fn health_json(event: &Event) -> Option<NamedFacts> {
 
 fn limit_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
-        EventKind::Meter { group, event: meter } => match meter {
-            MeterEvent::Low {
-                remaining, capacity, ..
-            } => (
-                "limit_low",
-                json!({ "group": group, "remaining": remaining, "capacity": capacity }),
-            ),
-            MeterEvent::PacingCapped { asked, .. } => (
-                "pacing_capped",
-                json!({ "group": group, "asked_ms": millis_up(*asked) }),
-            ),
-        },
+        EventKind::Meter { .. } => return meter_json(event),
         EventKind::Drifting { group, drift } => (
             "drift",
             json!({ "group": group,
@@ -185,6 +190,34 @@ fn limit_json(event: &Event) -> Option<NamedFacts> {
     })
 }
 
+fn meter_json(event: &Event) -> Option<NamedFacts> {
+    let EventKind::Meter {
+        group,
+        limit,
+        event: meter,
+    } = &event.what
+    else {
+        return None;
+    };
+    Some(match meter {
+        MeterEvent::Low {
+            window,
+            remaining,
+            capacity,
+            ..
+        } => (
+            "limit_low",
+            json!({ "group": group, "limit": limit.to_string(), "window_ms": millis(*window),
+                    "remaining": remaining, "capacity": capacity }),
+        ),
+        MeterEvent::PacingCapped { window, asked, cap, .. } => (
+            "pacing_capped",
+            json!({ "group": group, "limit": limit.to_string(), "window_ms": millis(*window),
+                    "asked_ms": millis_up(*asked), "cap_ms": millis_up(*cap) }),
+        ),
+    })
+}
+
 fn program_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
         EventKind::Retrying { attempt, delay, reason } => (
@@ -200,4 +233,67 @@ fn program_json(event: &Event) -> Option<NamedFacts> {
         EventKind::Task { name, state } => ("task", json!({ "task": name, "state": labels::task_state(*state) })),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use outflow::core::{Cost, Nanos, Rate};
+
+    use super::*;
+
+    fn json_of(what: EventKind) -> (&'static str, Value) {
+        to_json(&Event {
+            api: "upbit".into(),
+            at: Nanos::ZERO,
+            what,
+        })
+    }
+
+    fn meter_json_of(event: MeterEvent) -> (&'static str, Value) {
+        json_of(EventKind::Meter {
+            group: Some("order".into()),
+            limit: "100/min".parse::<Rate>().expect("a rate"),
+            event,
+        })
+    }
+
+    // A limit of 100 a minute of which health leaves 50.
+    #[test]
+    fn limit_warnings_name_limit_window_and_cap() {
+        let window = Duration::from_mins(1);
+        let low = meter_json_of(MeterEvent::Low {
+            limit: 0,
+            window,
+            remaining: 4,
+            capacity: 50,
+        });
+        let facts = json!({ "api": "upbit", "group": "order", "limit": "100/min", "window_ms": 60_000,
+                            "remaining": 4, "capacity": 50 });
+        assert_eq!(low, ("limit_low", facts));
+        let capped = meter_json_of(MeterEvent::PacingCapped {
+            limit: 0,
+            window,
+            asked: Duration::from_micros(6_666_666),
+            cap: Duration::from_millis(500),
+        });
+        let facts = json!({ "api": "upbit", "group": "order", "limit": "100/min", "window_ms": 60_000,
+                            "asked_ms": 6_667, "cap_ms": 500 });
+        assert_eq!(capped, ("pacing_capped", facts));
+    }
+
+    #[test]
+    fn an_admission_names_its_endpoint() {
+        let (name, facts) = json_of(EventKind::Admitted {
+            group: "order".into(),
+            endpoint: Some("place".into()),
+            permit: 7,
+            cost: Cost::new(5),
+            waited: Duration::from_millis(20),
+        });
+        let expected = json!({ "api": "upbit", "group": "order", "endpoint": "place", "permit": 7, "cost": 5,
+                               "waited_ms": 20 });
+        assert_eq!((name, facts), ("admitted", expected));
+    }
 }

@@ -15,6 +15,7 @@ use super::millis::millis_up;
 pub(crate) struct WaitView {
     api: SmolStr,
     group: SmolStr,
+    endpoint: Option<SmolStr>,
     cost: u64,
     state: &'static str,
     decision: &'static str,
@@ -43,6 +44,7 @@ impl WaitView {
             bound: concurrency_bound(upstream, &group),
             api: upstream.name().clone(),
             group,
+            endpoint: upstream.endpoint_name(target),
             cost: target.cost().units(),
             state: upstream.state(target).name(),
             decision: decision_label(decision),

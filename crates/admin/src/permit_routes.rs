@@ -30,6 +30,7 @@ pub(crate) struct AcquireBody {
     group: Option<SmolStr>,
     method: Option<SmolStr>,
     path: Option<SmolStr>,
+    endpoint: Option<SmolStr>,
     cost: Option<u64>,
     priority: Option<PriorityParam>,
     /// Longest wait; by default as configured for the API.
@@ -44,6 +45,7 @@ pub(crate) struct AcquireBody {
 pub(crate) struct AcquireView {
     permit: String,
     group: SmolStr,
+    endpoint: Option<SmolStr>,
     cost: u64,
     waited_ms: u64,
     expires_in_ms: u64,
@@ -64,6 +66,7 @@ pub(crate) async fn acquire(
     Ok(Json(AcquireView {
         permit: number.to_string(),
         group: call.upstream.group_name(call.target),
+        endpoint: call.upstream.endpoint_name(call.target),
         cost: call.target.cost().units(),
         waited_ms,
         expires_in_ms: millis(lease),
@@ -77,6 +80,7 @@ impl AcquireBody {
             group: self.group.clone(),
             method: self.method.clone(),
             path: self.path.clone(),
+            endpoint: self.endpoint.clone(),
             cost: self.cost,
             priority: self.priority,
         }
@@ -94,8 +98,7 @@ impl AcquireBody {
 async fn acquire_permit(body: &AcquireBody, call: &ResolvedCall, admin: &Admin) -> Result<Permit, AdminProblem> {
     let mut options = call.acquire_options();
     if let Some(max_wait) = body.max_wait_ms {
-        let max_wait = Duration::from_millis(max_wait);
-        options = options.with_deadline(call.upstream.now().saturating_add(max_wait));
+        options = options.with_max_wait(Duration::from_millis(max_wait));
     }
     options = match body.wait {
         Some(true) => options.with_mode(WaitMode::Wait),

@@ -5,9 +5,10 @@
 //! system is called directly: the standard library hides the number of its instant, and getting it costs
 //! a fifth of each reading. The clock makes no decision and never waits.
 
-use std::sync::{Once, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwapOption;
 use outflow_core::{Clock, Nanos, Timer, TimerCallback, WallTime};
 
 use crate::timer_thread::TimerThread;
@@ -54,29 +55,55 @@ impl Clock for SystemClock {
 
 impl Timer for SystemClock {
     fn fire_at(&self, at: Nanos, callback: Weak<dyn TimerCallback>) {
-        timer_thread().fire_at(at, callback);
+        process_timer().thread.fire_at(at, callback);
     }
+
+    /// Returns the number of the process: a forked child has no timer thread until it requests a callback.
+    fn epoch(&self) -> u64 {
+        std::process::id().into()
+    }
+}
+
+/// The timer thread of one process.
+struct ProcessTimer {
+    process: u32,
+    thread: TimerThread,
 }
 
 /// Returns the timer thread of this process. It starts with the first callback and ends with the process,
 /// because it holds nothing to release.
-fn timer_thread() -> &'static TimerThread {
-    static TIMER: OnceLock<TimerThread> = OnceLock::new();
-    static STARTED: Once = Once::new();
-    let timer = TIMER.get_or_init(TimerThread::default);
-    STARTED.call_once(|| start_thread(timer));
-    timer
+///
+/// A forked child has only the thread that forked, so it starts another. It touches no lock of its parent's
+/// timer: a thread that does not exist in the child may hold it.
+fn process_timer() -> Arc<ProcessTimer> {
+    static TIMER: ArcSwapOption<ProcessTimer> = ArcSwapOption::const_empty();
+    let process = std::process::id();
+    loop {
+        let known = TIMER.load_full();
+        if let Some(timer) = known.as_ref().filter(|timer| timer.process == process) {
+            return Arc::clone(timer);
+        }
+        let timer = Arc::new(ProcessTimer {
+            process,
+            thread: TimerThread::default(),
+        });
+        let previous = TIMER.compare_and_swap(&known, Some(Arc::clone(&timer)));
+        if previous.as_ref().map(Arc::as_ptr) == known.as_ref().map(Arc::as_ptr) {
+            start_thread(Arc::clone(&timer));
+            return timer;
+        }
+    }
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "the timer thread serves the whole process and is never drained"
 )]
-fn start_thread(timer: &'static TimerThread) {
+fn start_thread(timer: Arc<ProcessTimer>) {
     let thread = std::thread::Builder::new().name("outflow-timer".to_owned());
-    let started = thread.spawn(|| {
+    let started = thread.spawn(move || {
         disable_timer_slack();
-        timer.run(&SystemClock::new())
+        timer.thread.run(&SystemClock::new())
     });
     if started.is_err() {
         tracing::error!("cannot start the timer thread: waiting calls start only when others end");

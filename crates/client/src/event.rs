@@ -10,7 +10,7 @@ mod observers;
 use std::time::Duration;
 
 use outflow_core::{
-    AttemptReport, Cost, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos, OutcomeClass, WallTime,
+    AttemptReport, Cost, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos, OutcomeClass, Rate, WallTime,
 };
 use smol_str::SmolStr;
 
@@ -41,6 +41,8 @@ pub enum EventKind {
     Waiting {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Cost.
         cost: Cost,
         /// Estimate of the wait.
@@ -50,6 +52,8 @@ pub enum EventKind {
     Admitted {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Permit number.
         permit: u64,
         /// Cost.
@@ -61,6 +65,8 @@ pub enum EventKind {
     Refused {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Refusal.
         refusal: Refusal,
         /// Time waited.
@@ -70,6 +76,8 @@ pub enum EventKind {
     Settled {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Permit number.
         permit: u64,
         /// End of the attempt.
@@ -85,6 +93,8 @@ pub enum EventKind {
     Broken {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Permit number.
         permit: u64,
         /// End of the body.
@@ -98,6 +108,8 @@ pub enum EventKind {
     Refunded {
         /// Group.
         group: SmolStr,
+        /// Label of the endpoint.
+        endpoint: Option<SmolStr>,
         /// Permit number.
         permit: u64,
     },
@@ -125,6 +137,8 @@ pub enum EventKind {
     Meter {
         /// Group.
         group: Option<SmolStr>,
+        /// Limit as configured; the event has the window and the capacity in force.
+        limit: Rate,
         /// Event of the meter.
         event: MeterEvent,
     },

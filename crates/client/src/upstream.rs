@@ -8,6 +8,7 @@ mod acquire;
 mod admission_check;
 mod circuit;
 mod effects;
+mod endpoint;
 mod explain;
 mod fleet_share;
 mod group;
@@ -79,6 +80,10 @@ use crate::rules::{HealthScope, Rules, WaitMode};
 /// # Ok(())
 /// # }
 /// ```
+///
+/// After a fork, the child's copy waits with a timer thread of its own and counts its own calls: give
+/// parent and child their parts of the limits. Fork while no call is waiting and no other thread uses the
+/// upstream, as its lock would stay locked in the child.
 #[derive(Clone)]
 pub struct Upstream {
     shared: Arc<SharedState>,
@@ -148,6 +153,36 @@ impl Upstream {
         self.shared.routes.load().group_name(target)
     }
 
+    /// Returns the target with the label of an endpoint, which its permit, its events and the log then
+    /// name. A call that [`route`](Self::route) finds by a pattern has this pattern as its label.
+    ///
+    /// A label is a short name from a small set, such as `ticker`. An upstream knows a thousand of at
+    /// most 64 bytes; more are called `other`. Metrics have no label for it.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use outflow::{Events, Group, Rules, SystemClock, Upstream};
+    ///
+    /// let mut rules = Rules::with_limit("30/s".parse()?);
+    /// rules.groups.push(Group::new("order", vec![]));
+    /// let upbit = Upstream::new("upbit", rules, Arc::new(SystemClock::new()), Events::new())?;
+    ///
+    /// let order = upbit.group("order").ok_or("no such group")?;
+    /// let place = upbit.endpoint(order, "place");
+    /// assert_eq!(upbit.try_acquire(place)?.endpoint().as_deref(), Some("place"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn endpoint(&self, target: Target, name: &str) -> Target {
+        let endpoint = self.shared.endpoints.label(name);
+        Target { endpoint, ..target }
+    }
+
+    /// Returns the label of a target's endpoint, if it has one.
+    pub fn endpoint_name(&self, target: Target) -> Option<SmolStr> {
+        self.shared.endpoints.name(target.endpoint)
+    }
+
     /// Acquires a permit for one call and waits for it as the rules allow. Nothing happens before the
     /// first poll, and dropping the future refunds everything.
     #[inline]
@@ -189,6 +224,25 @@ impl Upstream {
     /// Takes one call from the limits and waits as the rules allow. The call counts at once and needs no
     /// permit: use it where only the limits matter, and [`acquire`](Self::acquire) where the results of
     /// calls are known.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use outflow::core::Cost;
+    /// use outflow::{AcquireOptions, Events, Rules, SystemClock, Upstream};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let rules = Rules::with_limit("10/s".parse()?);
+    /// let upstream = Upstream::new("api", rules, Arc::new(SystemClock::new()), Events::new())?;
+    /// let target = upstream.group("default").ok_or("no such group")?;
+    /// let order = upstream.endpoint(target, "order").with_cost(Cost::new(5));
+    /// let within = AcquireOptions::new().with_max_wait(Duration::from_secs(30));
+    /// if upstream.take(order, within).await.is_ok() {
+    ///     // ... send it; there is nothing to settle ...
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// If the call cannot start in time; the refusal has the reason and, if known, the wait.
@@ -300,7 +354,27 @@ impl Upstream {
         self.shared.with(|state, now| state.release_health(group, now));
     }
 
-    /// Reports its health, limits and groups.
+    /// Reports its health, limits and groups, with the usage and the history of each limit.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use outflow::{Events, Group, Rules, SystemClock, Upstream};
+    /// use outflow::core::Limit;
+    ///
+    /// let mut rules = Rules::unlimited();
+    /// rules.groups.push(Group::new("order", vec![Limit::sliding("12/s".parse()?)]));
+    /// let upbit = Upstream::new("upbit", rules, Arc::new(SystemClock::new()), Events::new())?;
+    /// upbit.try_take(upbit.group("order").ok_or("no such group")?)?;
+    ///
+    /// for group in upbit.report().groups {
+    ///     for limit in &group.limits {
+    ///         let (usage, history) = (&limit.usage, &limit.history);
+    ///         println!("{} {}: {}/{}", group.name, limit.limit.rate(), usage.weight, usage.limit);
+    ///         println!("  peak {}, recent windows {:?}", usage.peak, history.windows);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn report(&self) -> UpstreamReport {
         self.shared.with(AdmissionState::report)
     }
@@ -356,6 +430,7 @@ impl Upstream {
         let routes = self.shared.routes.load();
         AcquireRequest {
             group: routes.resolve(target),
+            endpoint: target.endpoint,
             cost: target.cost,
             class: options.priority,
             deadline: options.deadline.unwrap_or(WaitDeadline::Within(routes.max_wait)),

@@ -121,15 +121,35 @@ impl Meter {
         each!(&mut self.live, meter => meter.refund(now, receipt))
     }
 
-    /// Removes a consumption known only by its time (within a millisecond) and cost, for callers
-    /// without a receipt. A sliding window removes the latest match; the other kinds ignore the
-    /// time. Only limits counted from sending know their entries by time.
-    pub fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
-        match &mut self.live {
-            MeterKind::Sliding(meter) => meter.refund_at(at, cost),
-            MeterKind::Fixed(meter) => meter.refund_at(cost),
-            MeterKind::Bucket(meter) => meter.refund_at(cost),
+    /// Removes a consumption known only by its time and cost, for callers without a receipt, and
+    /// returns true if it still counted. Returns false once its units have expired, its window was
+    /// reset, or the meter became another kind. Only limits counted from sending know their entries
+    /// by time.
+    ///
+    /// A sliding window removes the latest entry of this cost within a millisecond of `at`. A fixed
+    /// window refunds what was taken in the current window, at most its usage. A bucket refunds the
+    /// tokens that cannot have refilled since `at`.
+    ///
+    /// ```
+    /// use outflow_core::{Accounting, ClockPair, Cost, Limit, Meter, Nanos};
+    ///
+    /// let limit = Limit::fixed("5/s".parse()?).counted(Accounting::Send);
+    /// let mut meter = Meter::new(&limit, ClockPair::default());
+    /// let taken = Nanos::from_millis(100);
+    /// assert!(meter.take(taken, Cost::new(3)).is_allow());
+    /// assert!(meter.refund_at(Nanos::from_millis(200), taken, Cost::new(3)));
+    /// assert!(!meter.refund_at(Nanos::from_millis(200), taken, Cost::new(3)), "nothing is left of it");
+    ///
+    /// assert!(meter.take(Nanos::from_millis(300), Cost::ONE).is_allow());
+    /// assert!(meter.take(Nanos::from_secs(2), Cost::ONE).is_allow());
+    /// assert!(!meter.refund_at(Nanos::from_secs(2), Nanos::from_millis(300), Cost::ONE), "a reset came first");
+    /// # Ok::<(), outflow_core::InvalidRate>(())
+    /// ```
+    pub fn refund_at(&mut self, now: Nanos, at: Nanos, cost: Cost) -> bool {
+        if self.changed_at.is_some_and(|changed| at <= changed) {
+            return false;
         }
+        each!(&mut self.live, meter => meter.refund_at(now, at, cost))
     }
 
     /// Ends a request's time in flight. It reached the server at `arrived` at the latest, which may

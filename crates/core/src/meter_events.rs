@@ -14,22 +14,33 @@ pub enum MeterEvent {
     Low {
         /// Index of the limit.
         limit: usize,
+        /// Window of the limit in force.
+        window: Duration,
         /// Remaining quota.
         remaining: u64,
-        /// Capacity of the limit.
+        /// Capacity of the limit in force.
         capacity: u64,
     },
     /// Pacing asked for more than its cap allows; reported at most once a minute.
     PacingCapped {
         /// Index of the limit.
         limit: usize,
-        /// The window that is being spread.
+        /// Window that is being spread.
         window: Duration,
         /// Pause that would spread it evenly.
         asked: Duration,
         /// Pause that was granted.
         cap: Duration,
     },
+}
+
+impl MeterEvent {
+    /// Returns the index of its limit in the set.
+    pub const fn limit(&self) -> usize {
+        match self {
+            Self::Low { limit, .. } | Self::PacingCapped { limit, .. } => *limit,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,6 +66,7 @@ impl MeterEventQueue {
         if is_low && !self.is_low {
             self.low = Some(MeterEvent::Low {
                 limit: place,
+                window: limit.rate().per(),
                 remaining,
                 capacity,
             });

@@ -141,6 +141,13 @@ pub trait Timer: Clock {
     /// Fires the callback at this instant or soon after, unless it was dropped. It may fire early,
     /// late or more often than asked: the callback checks the clock.
     fn fire_at(&self, at: Nanos, alarm: Weak<dyn TimerCallback>);
+
+    /// Returns a number that changes when the requested callbacks are lost, as in a forked child,
+    /// which has no thread of its parent. A component that waits for a callback then requests it
+    /// again.
+    fn epoch(&self) -> u64 {
+        0
+    }
 }
 
 /// Callback of a timer.

@@ -28,6 +28,8 @@ pub(crate) struct LimitView {
     waiting: u64,
     expired: u64,
     memory_bytes: u64,
+    /// Highest usage of the last windows, oldest first.
+    windows: Vec<u64>,
     pattern: &'static str,
     prediction: Option<u64>,
     alert: bool,
@@ -65,6 +67,7 @@ impl LimitView {
             waiting: usage.waiting,
             expired: usage.expired,
             memory_bytes: usage.memory_bytes,
+            windows: history.windows.clone(),
             pattern: labels::trend_shape(history.pattern),
             prediction: history.prediction,
             alert: history.alert,

@@ -3,7 +3,7 @@
 //! `INFO` is what an operator reads on a normal day: calls, refusals, health transitions. `WARN`
 //! needs attention, `ERROR` is a fault of our own; every step of every call is `DEBUG`.
 
-use outflow_core::{AttemptEnd, Cost, HealthState, HealthTransition, MeterEvent, OutcomeClass};
+use outflow_core::{AttemptEnd, HealthState, HealthTransition, MeterEvent, OutcomeClass, Rate};
 use smol_str::SmolStr;
 use tracing::Level;
 
@@ -11,7 +11,7 @@ use super::record::{LogValue, Record};
 use crate::cache::DiskState;
 use crate::event::{CallFinished, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, StatusLabel, TaskState};
 use crate::metrics::key;
-use crate::refusal::{WaitEstimate, WaitReason};
+use crate::refusal::WaitReason;
 
 /// Returns the level of an event.
 pub(super) const fn level(event: &Event) -> Level {
@@ -69,11 +69,7 @@ pub(super) fn record(event: &Event) -> Record<'_> {
             cooling(event, group.as_ref(), HealthGauges { sleep, ..*vitals })
         }
         EventKind::Settled { .. } | EventKind::Broken { .. } => attempt(event),
-        EventKind::Waiting {
-            group,
-            cost,
-            explanation,
-        } => waiting(event, group, *cost, explanation),
+        EventKind::Waiting { .. } => waiting(event),
         EventKind::Admitted { .. } | EventKind::Refused { .. } | EventKind::Refunded { .. } => permit(event),
         EventKind::Retrying { .. } | EventKind::Unresolved { .. } | EventKind::Cache { .. } => retry_or_lookup(event),
         EventKind::Disk { state } => disk(event, *state),
@@ -87,7 +83,11 @@ pub(super) fn record(event: &Event) -> Record<'_> {
             .with_subject(event, None)
             .with(key::MESSAGE, LogValue::Text(words)),
         EventKind::Reloaded(reload) => reload_result(event, *reload),
-        EventKind::Meter { group, event: meter } => meter_warning(event, group.as_ref(), meter),
+        EventKind::Meter {
+            group,
+            limit,
+            event: meter,
+        } => meter_warning(event, group.as_ref(), *limit, meter),
         _ => limit_finding(event),
     }
 }
@@ -159,22 +159,24 @@ fn cooling<'a>(event: &'a Event, group: Option<&'a SmolStr>, vitals: HealthGauge
 /// Formats the end of an attempt, which names the record: `429`, `200`, `read_timeout`.
 fn attempt(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
-    let (group, permit, attempt, round_trip, vitals) = match &event.what {
+    let (group, endpoint, permit, attempt, round_trip, vitals) = match &event.what {
         EventKind::Settled {
             group,
+            endpoint,
             permit,
             attempt,
             round_trip,
             vitals,
             ..
-        } => (group, permit, attempt, *round_trip, vitals.as_ref()),
+        } => (group, endpoint, permit, attempt, *round_trip, vitals.as_ref()),
         EventKind::Broken {
             group,
+            endpoint,
             permit,
             attempt,
             vitals,
             ..
-        } => (group, permit, attempt, None, Some(vitals)),
+        } => (group, endpoint, permit, attempt, None, Some(vitals)),
         _ => return record,
     };
     let record = record
@@ -186,6 +188,7 @@ fn attempt(event: &Event) -> Record<'_> {
     };
     record
         .with_subject(event, Some(group))
+        .with_endpoint(endpoint.as_ref())
         .with_some(key::LATENCY, round_trip.map(LogValue::millis))
         .with(key::PERMIT, *permit)
 }
@@ -198,13 +201,24 @@ fn end_value(end: AttemptEnd) -> LogValue<'static> {
     }
 }
 
-fn waiting<'a>(event: &'a Event, group: &'a SmolStr, cost: Cost, explanation: &WaitEstimate) -> Record<'a> {
+fn waiting(event: &Event) -> Record<'_> {
+    let record = Record::new(level(event), RATE_LIMITER);
+    let EventKind::Waiting {
+        group,
+        endpoint,
+        cost,
+        explanation,
+    } = &event.what
+    else {
+        return record;
+    };
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
-    Record::new(level(event), RATE_LIMITER)
+    record
         .with(key::EVENT, "waiting")
         .with(key::REASON, wait_reason(&explanation.reason))
         .with_some(key::SLEEP, explanation.eta.map(|eta| eta.since(event.at)))
         .with_subject(event, Some(group))
+        .with_endpoint(endpoint.as_ref())
         .with(key::COST, cost.units())
         .with(key::POSITION, position)
 }
@@ -226,24 +240,37 @@ fn permit(event: &Event) -> Record<'_> {
     match &event.what {
         EventKind::Admitted {
             group,
+            endpoint,
             permit,
             cost,
             waited,
         } => record
             .with(key::EVENT, "admitted")
             .with_subject(event, Some(group))
+            .with_endpoint(endpoint.as_ref())
             .with(key::WAITED, LogValue::millis(*waited))
             .with(key::PERMIT, *permit)
             .with(key::COST, cost.units()),
-        EventKind::Refused { group, refusal, waited } => record
+        EventKind::Refused {
+            group,
+            endpoint,
+            refusal,
+            waited,
+        } => record
             .with(key::EVENT, "refused")
             .with(key::REASON, refusal.reason.name())
             .with_some(key::RETRY_AFTER, refusal.retry_after)
             .with_subject(event, Some(group))
+            .with_endpoint(endpoint.as_ref())
             .with(key::WAITED, LogValue::millis(*waited)),
-        EventKind::Refunded { group, permit } => record
+        EventKind::Refunded {
+            group,
+            endpoint,
+            permit,
+        } => record
             .with(key::EVENT, "refunded")
             .with_subject(event, Some(group))
+            .with_endpoint(endpoint.as_ref())
             .with(key::PERMIT, *permit),
         _ => record,
     }
@@ -293,20 +320,29 @@ fn reload_result<'a>(event: &Event, reload: ReloadEvent) -> Record<'a> {
     record.with(key::COUNT, u64::try_from(count).unwrap_or(u64::MAX))
 }
 
-fn meter_warning<'a>(event: &'a Event, group: Option<&'a SmolStr>, meter: &MeterEvent) -> Record<'a> {
+/// Formats a warning of a meter with its limit, as configured, and the window and cap in force.
+fn meter_warning<'a>(event: &'a Event, group: Option<&'a SmolStr>, limit: Rate, meter: &MeterEvent) -> Record<'a> {
     let record = Record::new(level(event), RATE_LIMITER);
     match meter {
         MeterEvent::Low {
-            remaining, capacity, ..
+            window,
+            remaining,
+            capacity,
+            ..
         } => record
             .with(key::EVENT, "limit_low")
             .with_subject(event, group)
+            .with(key::LIMIT, LogValue::Rate(limit))
+            .with(key::WINDOW, *window)
             .with(key::REMAINING, *remaining)
             .with(key::CAPACITY, *capacity),
-        MeterEvent::PacingCapped { asked, .. } => record
+        MeterEvent::PacingCapped { window, asked, cap, .. } => record
             .with(key::EVENT, "pacing_capped")
             .with(key::SLEEP, *asked)
-            .with_subject(event, group),
+            .with_subject(event, group)
+            .with(key::LIMIT, LogValue::Rate(limit))
+            .with(key::WINDOW, *window)
+            .with(key::CAP, *cap),
     }
 }
 

@@ -67,6 +67,11 @@ impl<'a> Record<'a> {
             .with_some(key::GROUP, group.map(|group| LogValue::Text(group)))
     }
 
+    /// Adds the endpoint of the call, if it has a label.
+    pub(super) fn with_endpoint(self, endpoint: Option<&'a SmolStr>) -> Self {
+        self.with_some(key::ENDPOINT, endpoint.map(|endpoint| LogValue::Path(endpoint)))
+    }
+
     /// Adds health gauges.
     pub(super) fn with_gauges(self, vitals: &HealthGauges) -> Self {
         self.with(key::SLEEP, vitals.sleep.unwrap_or_default())

@@ -286,6 +286,7 @@ pub(crate) mod key {
     pub(crate) const RETRY_AFTER: Key = "retry_after";
     pub(crate) const API: Key = "api";
     pub(crate) const GROUP: Key = "group";
+    pub(crate) const ENDPOINT: Key = "endpoint";
     pub(crate) const METHOD: Key = "method";
     pub(crate) const PATH: Key = "path";
     pub(crate) const STATUS: Key = "status";
@@ -298,6 +299,9 @@ pub(crate) mod key {
     pub(crate) const PERMIT: Key = "permit";
     pub(crate) const COST: Key = "cost";
     pub(crate) const POSITION: Key = "position";
+    pub(crate) const LIMIT: Key = "limit";
+    pub(crate) const WINDOW: Key = "window";
+    pub(crate) const CAP: Key = "cap";
     pub(crate) const REMAINING: Key = "remaining";
     pub(crate) const CAPACITY: Key = "capacity";
     pub(crate) const CONFIGURED: Key = "configured";

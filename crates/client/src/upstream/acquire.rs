@@ -59,6 +59,7 @@ impl Future for Acquire {
         };
         match result {
             AcquireResult::Wait(key) => {
+                shared.renew_timer();
                 self.step = AcquireStep::Waiting(key);
                 Poll::Pending
             }

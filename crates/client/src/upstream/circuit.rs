@@ -259,7 +259,7 @@ impl Circuit {
         let Some(probes) = self.probes.as_mut().filter(|_| ticket.is_probe()) else {
             return;
         };
-        probes.refund_at(from, Cost::ONE);
+        probes.refund_at(now, from, Cost::ONE);
         if !matches!(probes.take(now, Cost::ONE), Decision::Allow(_)) {
             probes.charge(now, Cost::ONE.units());
         }
@@ -269,7 +269,7 @@ impl Circuit {
     pub(super) fn undo_start(&mut self, now: Nanos, ticket: HealthTicket, granted: Nanos) {
         self.end_call();
         if let Some(probes) = self.probes.as_mut().filter(|_| ticket.is_probe()) {
-            probes.refund_at(granted, Cost::ONE);
+            probes.refund_at(now, granted, Cost::ONE);
         }
         self.health.abandon(now, ticket);
     }

@@ -110,7 +110,7 @@ impl GroupState {
         Some(used).filter(|used| !used.is_nothing())
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
+    pub(super) fn poll_event(&mut self) -> Option<(Rate, MeterEvent)> {
         self.limits.as_mut()?.poll_event()
     }
 }

@@ -15,6 +15,7 @@ pub(super) use complete::{ResponseInProgress, SentAttempt};
 pub(super) use take::StampResult;
 
 use self::recent_latency::RecentLatency;
+use super::endpoint::{CallSubject, EndpointLabel};
 use super::limits::Overdraft;
 
 /// All attempts in flight of an API.
@@ -31,6 +32,7 @@ pub(super) struct InFlight {
 pub(super) struct InFlightAttempt {
     pub(super) id: u64,
     pub(super) group: u32,
+    pub(super) endpoint: EndpointLabel,
     /// The group that it started from, which a reconfiguration may have dropped.
     pub(super) origin: u32,
     /// Its circuit, also after its group merged into another.
@@ -133,6 +135,14 @@ impl InFlight {
 }
 
 impl InFlightAttempt {
+    /// Returns its names in events.
+    pub(super) const fn subject(&self) -> CallSubject {
+        CallSubject {
+            group: self.group,
+            endpoint: self.endpoint,
+        }
+    }
+
     fn send_at(&self) -> Nanos {
         let at = |receipts: &Option<ReceiptSet>| receipts.as_ref().map(ReceiptSet::send_at);
         let latest = at(&self.receipts.own).max(at(&self.receipts.shared));

@@ -302,8 +302,11 @@ impl ScopeLimits {
         grew
     }
 
-    pub(super) fn poll_event(&mut self) -> Option<MeterEvent> {
-        self.meters.poll_event()
+    /// Returns the next event of a meter with the configured rate of its limit.
+    pub(super) fn poll_event(&mut self) -> Option<(Rate, MeterEvent)> {
+        let event = self.meters.poll_event()?;
+        let limit = self.configured.get(event.limit())?;
+        Some((limit.rate(), event))
     }
 
     /// Reports each limit in effect.

@@ -1,14 +1,18 @@
 //! The target of a call and the options of its acquisition.
 
+use std::time::Duration;
+
 use outflow_core::{Cost, Nanos, Priority};
 
+use super::endpoint::EndpointLabel;
 use super::wait_queue::{QueuePosition, WaitDeadline};
 use crate::rules::WaitMode;
 
-/// Group and cost of a call.
+/// Group, endpoint and cost of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Target {
     pub(super) group: u32,
+    pub(super) endpoint: EndpointLabel,
     pub(super) cost: Cost,
 }
 
@@ -65,6 +69,13 @@ impl AcquireOptions {
     #[must_use]
     pub const fn with_deadline(mut self, deadline: Nanos) -> Self {
         self.deadline = Some(WaitDeadline::At(deadline));
+        self
+    }
+
+    /// Sets the longest wait for the permit, in place of that of the rules.
+    #[must_use]
+    pub const fn with_max_wait(mut self, max_wait: Duration) -> Self {
+        self.deadline = Some(WaitDeadline::Within(max_wait));
         self
     }
 

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use outflow_core::{AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
+use smol_str::SmolStr;
 
+use super::endpoint::EndpointLabel;
 use super::in_flight::ResponseInProgress;
 use super::shared::SharedState;
 use super::wait_queue::PermitParts;
@@ -22,6 +24,7 @@ pub struct Permit {
     shared: Option<Arc<SharedState>>,
     attempt: usize,
     id: u64,
+    endpoint: EndpointLabel,
     waited: Duration,
     counts_sends: bool,
     sent: Option<Nanos>,
@@ -35,6 +38,7 @@ impl Permit {
             shared,
             attempt: parts.attempt,
             id: parts.id,
+            endpoint: parts.endpoint,
             waited: parts.waited,
             counts_sends: parts.counts_sends,
             sent: None,
@@ -52,6 +56,11 @@ impl Permit {
     /// Returns its number, which events name.
     pub const fn id(&self) -> u64 {
         self.id
+    }
+
+    /// Returns the label of its [endpoint](super::Upstream::endpoint), which events name.
+    pub fn endpoint(&self) -> Option<SmolStr> {
+        self.shared.as_ref()?.endpoints.name(self.endpoint)
     }
 
     /// Returns the time that the call waited for it.

@@ -1,5 +1,6 @@
 //! Everything that decides whether a call may start, except the waiters.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use outflow_core::{AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate};
@@ -7,6 +8,7 @@ use smol_str::SmolStr;
 
 use super::circuit::Circuits;
 use super::effects::EffectQueue;
+use super::endpoint::{CallSubject, EndpointTable};
 use super::fleet_share::ShareEstimate;
 use super::group;
 use super::in_flight::{InFlight, ResponseInProgress, ResponseReader, SentAttempt};
@@ -27,6 +29,7 @@ pub(super) struct PermitPool {
     /// True once a response of this API had rate-limit hints.
     pub(super) sends_hints: bool,
     pub(super) effects: EffectQueue,
+    pub(super) endpoints: Arc<EndpointTable>,
 }
 
 /// Rules that admission reads for each call.
@@ -65,6 +68,7 @@ impl PermitPool {
             fleet_share: ShareEstimate::NOTHING,
             sends_hints: false,
             effects: EffectQueue::default(),
+            endpoints: Arc::default(),
         }
     }
 
@@ -151,13 +155,20 @@ impl PermitPool {
             return;
         }
         let state = self.limits.group_mut(group);
-        while let Some(event) = state.poll_event() {
+        while let Some((limit, event)) = state.poll_event() {
             let group = Some(state.name.clone());
-            self.effects.emit(EventKind::Meter { group, event });
+            self.effects.emit(EventKind::Meter { group, limit, event });
         }
-        while let Some(event) = self.limits.shared.poll_event() {
-            self.effects.emit(EventKind::Meter { group: None, event });
+        while let Some((limit, event)) = self.limits.shared.poll_event() {
+            let group = None;
+            self.effects.emit(EventKind::Meter { group, limit, event });
         }
+    }
+
+    /// Returns the names of a call's group and endpoint, for an event.
+    pub(super) fn subject_names(&self, subject: CallSubject) -> (SmolStr, Option<SmolStr>) {
+        let group = self.limits.group(subject.group).name.clone();
+        (group, self.endpoints.name(subject.endpoint))
     }
 
     pub(super) fn emit_broken(
@@ -168,10 +179,11 @@ impl PermitPool {
         now: Nanos,
     ) {
         if self.effects.has_observers() {
-            let group = self.limits.group(response.group).name.clone();
+            let (group, endpoint) = self.subject_names(response.subject);
             let vitals = self.health_gauges(response.circuit, now);
             self.effects.emit(EventKind::Broken {
                 group,
+                endpoint,
                 permit: response.id,
                 attempt,
                 effect,
@@ -185,7 +197,10 @@ impl PermitPool {
             return;
         }
         let answered = matches!(attempt.ended(), AttemptEnd::Status(_));
-        let group = self.limits.group(sent.group).name.clone();
+        let (group, endpoint) = self.subject_names(CallSubject {
+            group: sent.group,
+            endpoint: sent.endpoint,
+        });
         let failed = !matches!(
             effect,
             OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled
@@ -194,6 +209,7 @@ impl PermitPool {
         let vitals = failed.then(|| self.health_gauges(circuit, now));
         self.effects.emit(EventKind::Settled {
             group,
+            endpoint,
             permit: sent.id,
             attempt,
             effect,

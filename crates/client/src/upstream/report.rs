@@ -83,8 +83,11 @@ pub struct LimitReport {
 }
 
 /// Usage of a limit in recent windows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageHistory {
+    /// The highest usage in each of the last windows, oldest first, at most
+    /// [`Trend::DEFAULT_WINDOWS`](outflow_core::Trend::DEFAULT_WINDOWS) of them.
+    pub windows: Vec<u64>,
     /// The highest usage so far.
     pub peak: u64,
     /// The probable usage of the next window, if it can be predicted.

@@ -11,6 +11,7 @@ use http::Method;
 use outflow_core::{Cost, MAX_LIMITS, TooManyLimits};
 use smol_str::SmolStr;
 
+use super::endpoint::{EndpointLabel, EndpointTable};
 use super::{Target, group_slot};
 use crate::rules::{DEFAULT_GROUP, Group, Route, Rules, WaitMode};
 
@@ -22,10 +23,18 @@ pub(super) struct RouteTable {
     groups: Vec<Option<GroupInfo>>,
     /// The group that takes the calls of each number.
     successors: Vec<u32>,
-    routes: Vec<(Route, u32)>,
+    routes: Vec<RouteEntry>,
     default: u32,
     pub(super) mode: WaitMode,
     pub(super) max_wait: Duration,
+}
+
+/// A route with the number of its group and the label of its pattern.
+#[derive(Debug)]
+struct RouteEntry {
+    route: Route,
+    group: u32,
+    endpoint: EndpointLabel,
 }
 
 /// A group's name and default cost.
@@ -36,8 +45,8 @@ struct GroupInfo {
 }
 
 impl RouteTable {
-    /// Creates the table of rules whose groups have these numbers.
-    pub(super) fn new(rules: &Rules, index: GroupIndex) -> Result<Self, InvalidRules> {
+    /// Creates the table of rules whose groups have these numbers. The patterns of routes become labels.
+    pub(super) fn new(rules: &Rules, index: GroupIndex, endpoints: &EndpointTable) -> Result<Self, InvalidRules> {
         check_limit_count(rules)?;
         let groups = groups(rules);
         let mut names = HashMap::with_capacity(groups.len());
@@ -55,12 +64,14 @@ impl RouteTable {
         }
         let find = |route: &Route| {
             let group = names.get(&route.group).copied();
-            group.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))
+            let group = group.ok_or_else(|| InvalidRules::UnknownGroup(route.group.clone()))?;
+            Ok::<_, InvalidRules>(RouteEntry {
+                route: route.clone(),
+                group,
+                endpoint: endpoints.label(route.pattern.as_str()),
+            })
         };
-        let routes = rules
-            .routes
-            .iter()
-            .map(|route| Ok::<_, InvalidRules>((route.clone(), find(route)?)));
+        let routes = rules.routes.iter().map(find);
         Ok(Self {
             routes: routes.collect::<Result<_, _>>()?,
             default: names.get(DEFAULT_GROUP).copied().unwrap_or(0),
@@ -73,14 +84,16 @@ impl RouteTable {
     }
 
     pub(super) fn route(&self, method: &Method, path: &str) -> Target {
-        let matching = |(route, _): &&(Route, u32)| {
-            let methods = &route.methods;
-            (methods.is_empty() || methods.contains(method)) && route.pattern.matches(path)
+        let matching = |entry: &&RouteEntry| {
+            let Route { methods, pattern, .. } = &entry.route;
+            (methods.is_empty() || methods.contains(method)) && pattern.matches(path)
         };
         match self.routes.iter().find(matching) {
-            Some((route, group)) => {
-                let target = self.target(*group);
-                route.cost.map_or(target, |cost| target.with_cost(cost))
+            Some(entry) => {
+                let Target { group, cost, .. } = self.target(entry.group);
+                let cost = entry.route.cost.unwrap_or(cost);
+                let endpoint = entry.endpoint;
+                Target { group, endpoint, cost }
             }
             None => self.target(self.default),
         }
@@ -106,7 +119,8 @@ impl RouteTable {
     fn target(&self, group: u32) -> Target {
         let info = self.group_info(group);
         let cost = info.map_or(Cost::ONE, |info| info.cost);
-        Target { group, cost }
+        let endpoint = EndpointLabel::default();
+        Target { group, endpoint, cost }
     }
 
     #[inline]
@@ -146,7 +160,7 @@ pub(super) fn groups(rules: &Rules) -> Vec<Group> {
 
 /// Checks that rules are consistent.
 pub(super) fn check_rules(rules: &Rules) -> Result<(), InvalidRules> {
-    RouteTable::new(rules, GroupIndex::from_rules(rules)).map(drop)
+    RouteTable::new(rules, GroupIndex::from_rules(rules), &EndpointTable::default()).map(drop)
 }
 
 /// Checks that each list of limits fits into one set of meters.

@@ -11,6 +11,7 @@ use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
 use super::effects::PendingEffects;
+use super::endpoint::EndpointTable;
 use super::permit::{AttemptResult, Verdict};
 use super::routing::{self, GroupIndex, InvalidRules, RouteTable};
 use super::state::AdmissionState;
@@ -27,9 +28,12 @@ pub(super) struct SharedState {
     pub(super) events: Events,
     /// Replaced after the state changed, so that the state knows all groups that it names.
     pub(super) routes: ArcSwap<RouteTable>,
+    pub(super) endpoints: Arc<EndpointTable>,
     /// Held during a reconfiguration, so that two do not interleave.
     reconfiguring: Mutex<()>,
     state: Mutex<AdmissionState>,
+    /// The epoch of the timer in which callbacks were requested.
+    timer_epoch: AtomicU64,
     /// Only permits below this number may be revoked.
     revoked_below: Arc<AtomicU64>,
     /// A reference to itself for the timer.
@@ -43,13 +47,17 @@ impl SharedState {
         timer: SharedTimer,
         events: Events,
     ) -> Result<Arc<Self>, InvalidRules> {
-        let routes = RouteTable::new(rules, GroupIndex::from_rules(rules))?;
-        let state = AdmissionState::new(&routing::groups(rules), rules, timer.moment());
+        let endpoints = Arc::<EndpointTable>::default();
+        let routes = RouteTable::new(rules, GroupIndex::from_rules(rules), &endpoints)?;
+        let mut state = AdmissionState::new(&routing::groups(rules), rules, timer.moment());
+        state.pool.endpoints = Arc::clone(&endpoints);
         Ok(Arc::new_cyclic(|weak| Self {
+            timer_epoch: AtomicU64::new(timer.epoch()),
             name,
             timer,
             events,
             routes: ArcSwap::from_pointee(routes),
+            endpoints,
             reconfiguring: Mutex::new(()),
             revoked_below: state.pool.circuits.revoked_below(),
             state: Mutex::new(state),
@@ -91,8 +99,17 @@ impl SharedState {
         let (groups, moment) = (routing::groups(rules), self.timer.moment());
         let index = self.with(|state, now| state.reconfigure(&groups, rules, ClockPair { now, ..moment }));
         // Checked rules name each group once, and all of them have numbers now.
-        if let Ok(routes) = RouteTable::new(rules, index) {
+        if let Ok(routes) = RouteTable::new(rules, index, &self.endpoints) {
             self.routes.store(Arc::new(routes));
+        }
+    }
+
+    /// Requests the timer for the waiters again if the clock lost it: in a forked child, the timer that was
+    /// armed in the parent never fires.
+    pub(super) fn renew_timer(&self) {
+        let epoch = self.timer.epoch();
+        if self.timer_epoch.swap(epoch, Ordering::Relaxed) != epoch {
+            self.with(AdmissionState::restart_timer);
         }
     }
 

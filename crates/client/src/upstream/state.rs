@@ -13,6 +13,7 @@ use super::permit_pool::PermitPool;
 use super::reconfigure::Reconfiguration;
 use super::report::{ConcurrencyBound, ReportCollector, UpstreamReport};
 use super::routing::GroupIndex;
+use super::timer::ArmedTimer;
 use super::wait_queue::{AcquireRequest, WaitEstimator, WaitQueues};
 use crate::refusal::RefusalReason;
 use crate::rules::{Group, Rules};
@@ -66,6 +67,12 @@ impl AdmissionState {
         }
         self.dispatch(now);
         self.arm_next_wakeup();
+    }
+
+    /// Forgets what was armed and serves what is due, which arms the timer for the rest.
+    pub(super) fn restart_timer(&mut self, now: Nanos) {
+        self.pool.effects.timer = ArmedTimer::default();
+        self.fire_timer(now);
     }
 
     pub(super) fn arm_next_wakeup(&mut self) {

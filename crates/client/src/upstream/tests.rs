@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use outflow_core::{Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority};
 
+use super::endpoint::EndpointLabel;
 use super::group::GroupState;
 use super::state::AdmissionState;
 use super::wait_queue::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline};
@@ -29,6 +30,7 @@ fn limit(rate: &str) -> Limit {
 fn acquire(state: &mut AdmissionState, group: u32, now: Nanos) -> AcquireResult {
     let request = AcquireRequest {
         group,
+        endpoint: EndpointLabel::default(),
         cost: Cost::ONE,
         class: Priority::Normal,
         deadline: WaitDeadline::At(now),

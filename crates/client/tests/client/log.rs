@@ -79,11 +79,11 @@ fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
         [
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=429 sleep=1.8s {vitals} \
-                 retry_after=2s api=tmdb group=movies latency_ms=40 permit=7 seq=0"
+                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 permit=7 seq=0"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=read_timeout sleep=1.8s {vitals} \
-                 retry_after=2s api=tmdb group=movies latency_ms=40 permit=7 seq=1"
+                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 permit=7 seq=1"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=HalfOpen event=state_transition from=Throttle \
@@ -131,19 +131,25 @@ fn every_other_event_has_its_line() {
         [
             ratelimiter(
                 "DEBUG",
-                "event=waiting reason=turn sleep=1.8s api=tmdb group=movies cost=3 position=4"
+                "event=waiting reason=turn sleep=1.8s api=tmdb group=movies endpoint=movies cost=3 position=4"
             ),
             ratelimiter(
                 "DEBUG",
-                "event=admitted api=tmdb group=movies rl_wait_ms=250 permit=7 cost=1"
+                "event=admitted api=tmdb group=movies endpoint=movies rl_wait_ms=250 permit=7 cost=1"
             ),
             ratelimiter(
                 "INFO",
-                "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies rl_wait_ms=0"
+                "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies endpoint=movies rl_wait_ms=0"
             ),
-            ratelimiter("DEBUG", "event=refunded api=tmdb group=movies permit=7"),
-            ratelimiter("WARN", "event=limit_low api=tmdb group=movies remaining=2 capacity=10"),
-            ratelimiter("WARN", "event=pacing_capped sleep=3s api=tmdb group=movies"),
+            ratelimiter("DEBUG", "event=refunded api=tmdb group=movies endpoint=movies permit=7"),
+            ratelimiter(
+                "WARN",
+                "event=limit_low api=tmdb group=movies limit=50/s window=1s remaining=2 capacity=10"
+            ),
+            ratelimiter(
+                "WARN",
+                "event=pacing_capped sleep=3s api=tmdb group=movies limit=50/s window=60s cap=0.5s"
+            ),
             ratelimiter(
                 "WARN",
                 "event=drift api=tmdb group=movies configured=50/s evidence=40/s"

@@ -127,8 +127,13 @@ fn no_caller_can_add_a_series() {
             retry_after: None,
         };
         let waited = std::time::Duration::ZERO;
-        let group = name.clone();
-        metrics.observe(&event(api, EventKind::Refused { group, refusal, waited }));
+        let refused = EventKind::Refused {
+            group: name.clone(),
+            endpoint: Some(name.clone()),
+            refusal,
+            waited,
+        };
+        metrics.observe(&event(api, refused));
     }
     let after = strict_parser::check(&metrics.render());
     assert_eq!(before, after, "the names of series");
@@ -194,8 +199,13 @@ fn every_reason_and_cause_has_its_own_series() {
             reason: cause,
             retry_after: None,
         };
-        let (group, waited) = ("movies".into(), std::time::Duration::ZERO);
-        metrics.observe(&event("tmdb", EventKind::Refused { group, refusal, waited }));
+        let refused = EventKind::Refused {
+            group: "movies".into(),
+            endpoint: None,
+            refusal,
+            waited: std::time::Duration::ZERO,
+        };
+        metrics.observe(&event("tmdb", refused));
     }
     let page = metrics.render();
     let ones = |name: &str| {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use outflow::core::{HealthState, MeterEvent, OutcomeClass, Share};
+use outflow::core::{HealthState, MeterEvent, OutcomeClass, Pacing, Share};
 use outflow::event::EventKind;
-use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Rules, Upstream, WaitReason};
+use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Route, Rules, Upstream, WaitReason};
 
-use crate::support::{CallRequest, TestBed, by_arrival, by_sending, ms, rules, secs};
+use crate::support::{CallRequest, TestBed, by_arrival, by_sending, ms, parsed, rules, secs};
 
 fn names(bed: &TestBed) -> Vec<&'static str> {
     let name = |what: &EventKind| {
@@ -122,11 +122,18 @@ fn a_meter_that_runs_low_is_reported_once() {
     let reported = bed.recorder.take_selected(|what| match what {
         EventKind::Meter {
             group: None,
-            event: MeterEvent::Low { .. },
-        } => Some(()),
+            limit,
+            event:
+                MeterEvent::Low {
+                    window,
+                    remaining,
+                    capacity,
+                    ..
+                },
+        } => Some((*limit, *window, *remaining, *capacity)),
         _ => None,
     });
-    assert_eq!(reported.len(), 1);
+    assert_eq!(reported, [(parsed("10/s"), secs(1), 4, 10)]);
 }
 
 // Eighty per cent for ten seconds raise the alert, and it ends when use has fallen.
@@ -235,4 +242,140 @@ fn admitted_and_refused_calls_are_counted_once_by_group() {
         .map(|group| (group.name.as_str(), group.admitted, group.refused))
         .collect();
     assert_eq!(counts[..2], [("a", 6, 1), ("b", 1, 0)]);
+}
+
+/// Returns the endpoint that each event of a call names.
+fn endpoints(bed: &TestBed) -> Vec<(&'static str, Option<String>)> {
+    bed.recorder.take_selected(|what| {
+        let (name, endpoint) = match what {
+            EventKind::Waiting { endpoint, .. } => ("waiting", endpoint),
+            EventKind::Admitted { endpoint, .. } => ("admitted", endpoint),
+            EventKind::Refused { endpoint, .. } => ("refused", endpoint),
+            EventKind::Settled { endpoint, .. } => ("settled", endpoint),
+            EventKind::Broken { endpoint, .. } => ("broken", endpoint),
+            EventKind::Refunded { endpoint, .. } => ("refunded", endpoint),
+            _ => return None,
+        };
+        Some((name, endpoint.as_ref().map(ToString::to_string)))
+    })
+}
+
+// Two a second: one call whose body breaks, one that is refunded, one that waits and one that is
+// refused while it does. Each event has the label of its own call.
+#[test]
+fn every_event_of_a_call_names_its_endpoint() {
+    let bed = TestBed::new(rules(vec![by_sending("2/s")]));
+    let labelled = |name: &str| CallRequest::new(bed.upstream.endpoint(bed.group("default"), name));
+    let mut broken = bed.caller(labelled("export")).admitted();
+    assert_eq!(broken.endpoint().as_deref(), Some("export"));
+    broken.sending();
+    let (_, body) = broken.settle_head(AttemptResult::status(200));
+    body.fail(outflow::core::Fault::TruncatedBody);
+    bed.caller(labelled("cancel")).admitted().refund();
+    bed.sends(1, bed.options());
+    let mut waits = bed.waiting(labelled("order"));
+    assert!(bed.try_acquire(labelled("ticker")).is_err());
+    bed.pass(secs(1));
+    waits.goes();
+    let named = |event, endpoint: &str| (event, Some(endpoint.to_owned()));
+    assert_eq!(
+        endpoints(&bed),
+        [
+            named("admitted", "export"),
+            named("settled", "export"),
+            named("broken", "export"),
+            named("admitted", "cancel"),
+            named("refunded", "cancel"),
+            ("admitted", None),
+            ("settled", None),
+            named("waiting", "order"),
+            named("refused", "ticker"),
+            named("admitted", "order"),
+            named("settled", "order"),
+        ]
+    );
+}
+
+// The pattern is the label: paths hold identifiers, patterns do not.
+#[test]
+fn a_routed_call_has_its_pattern_as_endpoint() {
+    let route = Route {
+        methods: vec![http::Method::GET],
+        pattern: "/orders/*".parse().expect("a pattern"),
+        group: "orders".into(),
+        cost: None,
+    };
+    let bed = TestBed::new(Rules {
+        groups: vec![Group::new("orders", Vec::new())],
+        routes: vec![route],
+        ..rules(Vec::new())
+    });
+    let target = bed.upstream.route(&http::Method::GET, "/orders/4711");
+    assert_eq!(bed.upstream.endpoint_name(target).as_deref(), Some("/orders/*"));
+    let own = bed.upstream.endpoint(target, "order");
+    assert_eq!(bed.upstream.endpoint_name(own).as_deref(), Some("order"));
+    assert_eq!(bed.upstream.group_name(own), "orders");
+    let elsewhere = bed.upstream.route(&http::Method::GET, "/about");
+    assert_eq!(bed.upstream.endpoint_name(elsewhere), None);
+}
+
+// Ten a minute with soft pacing: the event names the limit as the user wrote it, and the window and
+// the cap in force.
+#[test]
+fn capped_pacing_names_its_limit_window_and_cap() {
+    let limit = by_sending("10/min").paced(Pacing::SOFT);
+    let bed = TestBed::new(Rules {
+        groups: vec![Group::new("reports", vec![limit])],
+        ..rules(Vec::new())
+    });
+    let reports = CallRequest::new(bed.group("reports"));
+    bed.sends(1, reports);
+    let _paced = bed.waiting(reports);
+    let capped = bed.recorder.take_selected(|what| match what {
+        EventKind::Meter {
+            group,
+            limit,
+            event: MeterEvent::PacingCapped { window, asked, cap, .. },
+        } => Some((group.clone(), limit.to_string(), *window, *asked > *cap, *cap)),
+        _ => None,
+    });
+    let group = Some("reports".into());
+    assert_eq!(capped, [(group, "10/min".to_owned(), secs(60), true, ms(500))]);
+}
+
+// Two of three groups are used, for seventy seconds at 3 and 1 a second: each lists its own usage and
+// its own windows, of which the last sixty are known. A group without calls is listed as well.
+#[test]
+fn usage_and_history_of_every_group_are_listed() {
+    let group = |name: &str| Group::new(name, vec![by_sending("10/s")]);
+    let bed = TestBed::new(Rules {
+        groups: vec![group("quotation"), group("order"), group("idle")],
+        ..rules(Vec::new())
+    });
+    for _ in 0..70 {
+        bed.sends(3, CallRequest::new(bed.group("quotation")));
+        bed.sends(1, CallRequest::new(bed.group("order")));
+        bed.pass(secs(1));
+        bed.upstream.prune();
+    }
+    bed.sends(2, CallRequest::new(bed.group("order")));
+    let report = bed.upstream.report();
+    let listed = report.groups.iter().take(3).map(|group| {
+        let limit = &group.limits[0];
+        let windows = &limit.history.windows;
+        (
+            group.name.as_str(),
+            limit.usage.weight,
+            windows.len(),
+            windows.last().copied(),
+        )
+    });
+    assert_eq!(
+        listed.collect::<Vec<_>>(),
+        [
+            ("quotation", 0, 60, Some(3)),
+            ("order", 2, 60, Some(1)),
+            ("idle", 0, 0, None)
+        ]
+    );
 }

@@ -104,20 +104,21 @@ impl FixedWindow {
             self.in_flight.release(cost);
             return true;
         }
-        let opened = self.current.map(|window| window.opened);
-        let this_window = receipt.mark() != KEPT && opened.is_some_and(|opened| receipt.at().as_nanos() >= opened);
+        let this_window = receipt.mark() != KEPT && self.is_current(receipt.at());
         if this_window {
-            self.spent = self.spent.saturating_sub(u128::from(cost));
-            self.requests = self.requests.saturating_sub(1);
+            self.unspend(cost);
         }
         this_window
     }
 
-    /// Refunds without a receipt, taken at any time; never more than the usage.
-    pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
-        let before = self.spent;
-        self.spent = self.spent.saturating_sub(u128::from(cost.units()));
-        before != self.spent
+    /// Refunds without a receipt what was taken in this window; never more than its usage.
+    pub(crate) fn refund_at(&mut self, now: Nanos, at: Nanos, cost: Cost) -> bool {
+        self.advance(now);
+        let refunds = cost > Cost::ZERO && self.spent > 0 && self.is_current(at);
+        if refunds {
+            self.unspend(cost.units());
+        }
+        refunds
     }
 
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {
@@ -219,6 +220,16 @@ impl FixedWindow {
             self.requests += 1;
             self.peak = self.peak.max(self.used());
         }
+    }
+
+    fn unspend(&mut self, cost: u64) {
+        self.spent = self.spent.saturating_sub(u128::from(cost));
+        self.requests = self.requests.saturating_sub(1);
+    }
+
+    /// Returns true if the usage of this window includes what was taken at this time.
+    fn is_current(&self, at: Nanos) -> bool {
+        self.current.is_some_and(|window| at.as_nanos() >= window.opened)
     }
 
     fn open(&mut self) {

@@ -92,7 +92,8 @@ impl SlidingWindow {
         }
     }
 
-    pub(crate) fn refund_at(&mut self, at: Nanos, cost: Cost) -> bool {
+    pub(crate) fn refund_at(&mut self, now: Nanos, at: Nanos, cost: Cost) -> bool {
+        self.advance(now);
         let cost = cost.units();
         cost > 0 && self.log.remove_near(at.as_nanos(), REFUND_SLACK, cost)
     }

@@ -103,9 +103,13 @@ impl TokenBucket {
         self.give_back(self.rule.unfilled(self.backlog(), behind, cost))
     }
 
-    /// Refunds up to `cost` tokens, never beyond a full bucket.
-    pub(crate) fn refund_at(&mut self, cost: Cost) -> bool {
-        self.give_back(self.rule.unfilled(self.backlog(), 0, cost.units()))
+    /// Refunds the tokens that have not refilled even if the bucket was full before they were taken;
+    /// never beyond a full bucket.
+    pub(crate) fn refund_at(&mut self, now: Nanos, at: Nanos, cost: Cost) -> bool {
+        self.advance(now);
+        let refilled = self.rule.scale(self.latest.saturating_sub(at.as_nanos()));
+        let missing = self.rule.span_of(cost.units()).saturating_sub(refilled);
+        self.give_back(missing.min(self.backlog()))
     }
 
     pub(crate) fn settle(&mut self, now: Nanos, receipt: &Receipt, arrived: Nanos) {

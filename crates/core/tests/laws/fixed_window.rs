@@ -215,14 +215,45 @@ fn a_refund_from_an_earlier_window_changes_nothing() {
     assert_eq!(meter.status(at(101)).remaining(), 6);
 }
 
-// The refund by time ignores the time for a fixed window and never exceeds the limit.
+// A fixed window stores no entries: a refund by time returns at most its usage.
 #[test]
 fn a_refund_by_time_never_exceeds_the_limit() {
     let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
     assert!(meter.take(at(0), Cost::new(4)).is_allow());
-    assert!(meter.refund_at(at(99), Cost::new(9)));
+    assert!(meter.refund_at(at(1), at(0), Cost::new(9)));
     assert_eq!(meter.status(at(1)).remaining(), 10);
-    assert!(!meter.refund_at(at(1), Cost::ONE));
+    assert!(!meter.refund_at(at(1), at(0), Cost::ONE));
+}
+
+// Three requests of which one is refunded by time and one by receipt: one request and its cost are
+// left in every number that people see.
+#[test]
+fn a_refund_in_a_fixed_window_corrects_the_count() {
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
+    let first = meter.take(at(0), Cost::new(2)).allowed().expect("untouched");
+    assert!(meter.take(at(5), Cost::new(3)).is_allow());
+    assert!(meter.take(at(9), Cost::new(4)).is_allow());
+    assert!(meter.refund_at(at(20), at(5), Cost::new(3)));
+    assert!(meter.refund(at(20), first));
+    let status = meter.status(at(20));
+    assert_eq!((status.used, status.requests, status.remaining()), (4, 1, 6));
+}
+
+// The window from 0 ends at 100. A refund of its usage is false from then on, before and after the
+// next window has usage of its own, which stays.
+#[test]
+fn a_refund_by_time_after_a_reset_changes_nothing() {
+    let mut meter = Meter::new(&fixed(10, 100), ClockPair::default());
+    assert!(meter.take(at(3), Cost::new(4)).is_allow());
+    assert!(!meter.refund_at(at(103), at(3), Cost::new(4)), "its window is over");
+    assert!(meter.take(at(110), Cost::new(4)).is_allow());
+    assert!(
+        !meter.refund_at(at(111), at(3), Cost::new(4)),
+        "the usage is that of a later call"
+    );
+    assert_eq!(meter.status(at(111)).remaining(), 6);
+    assert!(meter.refund_at(at(111), at(110), Cost::new(4)));
+    assert_eq!(meter.status(at(111)).remaining(), 10);
 }
 
 // Ten a minute, nine of them just now, becomes ten in 20 s: the nine are not dropped because the

@@ -113,7 +113,7 @@ fn a_zero_cost_leaves_no_trace() {
         assert!(!meter.refund(at(6), first));
         meter.settle(at(6), second, at(6));
         meter.charge(at(6), 0);
-        assert!(!meter.refund_at(at(6), Cost::ZERO));
+        assert!(!meter.refund_at(at(6), at(5), Cost::ZERO));
         let status = meter.status(at(6));
         assert_eq!((status.used, status.requests, status.peak), (0, 0, 0), "{limit:?}");
         assert_eq!((status.memory, meter.recovery(at(6))), (0, None), "{limit:?}");

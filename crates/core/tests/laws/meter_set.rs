@@ -154,6 +154,7 @@ fn low_quota_is_reported_once_until_recovery() {
         set.poll_event(),
         Some(MeterEvent::Low {
             limit: 0,
+            window: Duration::from_micros(1),
             remaining: 1,
             capacity: 10
         })
@@ -163,6 +164,7 @@ fn low_quota_is_reported_once_until_recovery() {
     assert!(set.take(at(1_500), Cost::new(10)).is_allow());
     let again = Some(MeterEvent::Low {
         limit: 0,
+        window: Duration::from_micros(1),
         remaining: 0,
         capacity: 10,
     });
@@ -336,6 +338,7 @@ fn a_limit_that_shrinks_below_its_threshold_is_reported() {
         set.poll_event(),
         Some(MeterEvent::Low {
             limit: 0,
+            window: Duration::from_micros(1),
             remaining: 0,
             capacity: 4
         })

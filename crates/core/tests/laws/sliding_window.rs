@@ -239,16 +239,31 @@ fn a_refund_by_time_removes_the_latest_match_only() {
     for (millis, cost) in [(10, 2), (11, 2), (12, 3)] {
         assert!(meter.take(ms(millis), Cost::new(cost)).is_allow());
     }
-    assert!(meter.refund_at(ms(10), Cost::new(2)));
+    assert!(meter.refund_at(ms(12), ms(10), Cost::new(2)));
     assert_eq!(
         meter.status(ms(12)).used,
         5,
         "the one at 11 ms is within a millisecond and later"
     );
-    assert!(meter.refund_at(ms(10), Cost::new(2)));
-    assert!(!meter.refund_at(ms(10), Cost::new(2)), "nothing is left to match");
-    assert!(!meter.refund_at(ms(14), Cost::new(3)), "two milliseconds away");
+    assert!(meter.refund_at(ms(12), ms(10), Cost::new(2)));
+    assert!(
+        !meter.refund_at(ms(12), ms(10), Cost::new(2)),
+        "nothing is left to match"
+    );
+    assert!(!meter.refund_at(ms(12), ms(14), Cost::new(3)), "two milliseconds away");
     assert_eq!(meter.status(ms(12)).used, 3);
+}
+
+// An entry of 10 ms counts up to the last instant before 1,010 ms.
+#[test]
+fn a_refund_by_time_is_false_once_the_entry_has_expired() {
+    let taken = Nanos::from_millis(10);
+    for (now, refunded) in [(1_009_999_999, true), (1_010_000_000, false)] {
+        let mut meter = Meter::new(&sliding(10, 1_000_000_000), ClockPair::default());
+        assert!(meter.take(taken, Cost::new(2)).is_allow());
+        assert_eq!(meter.refund_at(at(now), taken, Cost::new(2)), refunded, "{now} ns");
+        assert_eq!(meter.status(at(now)).used, 0);
+    }
 }
 
 #[test]

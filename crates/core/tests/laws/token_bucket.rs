@@ -186,16 +186,30 @@ outflow_testkit::laws! {
         };
 }
 
-// A refund by cost alone returns at most the missing tokens, and the time does not matter.
+// A refund without a receipt returns at most the missing tokens.
 #[test]
 fn a_refund_without_a_receipt_fills_the_bucket_at_most() {
     let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
     assert!(meter.take(at(0), Cost::new(3)).is_allow());
-    assert!(meter.refund_at(at(0), Cost::new(2)));
+    assert!(meter.refund_at(at(0), at(0), Cost::new(2)));
     assert_eq!(meter.status(at(0)).remaining(), 4);
-    assert!(meter.refund_at(at(77), Cost::new(9)));
-    assert_eq!(meter.status(at(0)).remaining(), 5);
-    assert!(!meter.refund_at(at(0), Cost::ONE), "it is full");
+    assert!(meter.refund_at(at(77), at(0), Cost::new(9)));
+    assert_eq!(meter.status(at(77)).remaining(), 5);
+    assert!(!meter.refund_at(at(77), at(77), Cost::ONE), "it is full");
+}
+
+// One token refills in 100: two of the three that were taken at 0 are back at 200, and a later take
+// does not make them refundable again. At 300 nothing of them is missing.
+#[test]
+fn refilled_tokens_are_not_refunded_by_time() {
+    let mut meter = Meter::new(&bucket(1, 100, 5), ClockPair::default());
+    assert!(meter.take(at(0), Cost::new(3)).is_allow());
+    assert!(meter.take(at(200), Cost::new(3)).is_allow());
+    assert_eq!(meter.status(at(200)).used, 4);
+    assert!(meter.refund_at(at(200), at(0), Cost::new(3)));
+    assert_eq!(meter.status(at(200)).used, 3, "one of three was missing");
+    assert!(!meter.refund_at(at(300), at(0), Cost::new(3)), "all have refilled");
+    assert_eq!(meter.status(at(300)).used, 2, "the later take alone counts");
 }
 
 // The second is refunded, a fourth taken, and then the first refunded: the earlier refund is still

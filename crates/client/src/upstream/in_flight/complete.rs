@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass};
 
+use super::super::endpoint::{CallSubject, EndpointLabel};
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
 use super::StampResult;
@@ -14,7 +15,7 @@ use crate::upstream::permit_pool::PermitPool;
 #[derive(Debug)]
 pub(in crate::upstream) struct ResponseInProgress {
     pub(in crate::upstream) id: u64,
-    pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) subject: CallSubject,
     pub(in crate::upstream) circuit: usize,
     /// Recorded with the end of the body if the response is a success so far.
     ticket: Option<HealthTicket>,
@@ -25,6 +26,7 @@ pub(in crate::upstream) struct ResponseInProgress {
 pub(in crate::upstream) struct SentAttempt {
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) endpoint: EndpointLabel,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) at: Nanos,
 }
@@ -63,9 +65,13 @@ impl AdmissionState {
         if pool.effects.has_observers()
             && let Some(known) = pool.in_flight.get(attempt)
         {
-            let group = pool.limits.group(known.group).name.clone();
             let permit = known.id;
-            pool.effects.emit(EventKind::Refunded { group, permit });
+            let (group, endpoint) = pool.subject_names(known.subject());
+            pool.effects.emit(EventKind::Refunded {
+                group,
+                endpoint,
+                permit,
+            });
         }
         pool.refund(attempt, now);
         self.dispatch(now);
@@ -83,6 +89,7 @@ impl AdmissionState {
         let sent = SentAttempt {
             id: known.id,
             group: known.group,
+            endpoint: known.endpoint,
             cost: known.cost,
             at: sent.unwrap_or(known.granted),
         };
@@ -93,7 +100,7 @@ impl AdmissionState {
         let was_probe = known.ticket.is_probe();
         let mut response = ResponseInProgress {
             id: sent.id,
-            group: sent.group,
+            subject: known.subject(),
             circuit: known.circuit,
             ticket: Some(known.ticket),
         };

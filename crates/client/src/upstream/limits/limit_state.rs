@@ -72,6 +72,7 @@ impl LimitState {
 
     pub(super) fn history(&self) -> UsageHistory {
         UsageHistory {
+            windows: self.trend.windows().collect(),
             peak: self.trend.peak(),
             prediction: self.trend.prediction(),
             pattern: self.trend.pattern(),

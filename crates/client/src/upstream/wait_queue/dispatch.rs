@@ -11,6 +11,7 @@ use outflow_core::Nanos;
 use super::super::admission_check::{BlockedBy, StartRequest};
 use super::super::circuit::circuit_index;
 use super::super::effects::EffectQueue;
+use super::super::endpoint::EndpointLabel;
 use super::super::group_slot;
 use super::super::in_flight::StampResult;
 use super::super::limits::FreedBy;
@@ -274,7 +275,7 @@ impl AdmissionState {
         let Some(waiter) = self.wait.waiters.get(key) else {
             return Ok(());
         };
-        let (cost, deadline) = (waiter.cost, waiter.deadline);
+        let (endpoint, cost, deadline) = (waiter.endpoint, waiter.cost, waiter.deadline);
         let is_hopeless = waiter.ends_call && deadline < now.saturating_add(self.expected_latency(group));
         if deadline < now || is_hopeless {
             self.refuse_late_waiter(key, now);
@@ -282,6 +283,7 @@ impl AdmissionState {
         }
         let start = StartRequest {
             group,
+            endpoint,
             cost,
             is_behind: false,
         };
@@ -327,16 +329,18 @@ impl AdmissionState {
             return PermitParts {
                 attempt,
                 id: 0,
+                endpoint: EndpointLabel::default(),
                 waited,
                 counts_sends: true,
             };
         };
-        let (id, cost, group) = (known.id, known.cost, known.group);
-        let state = self.pool.limits.group_mut(group);
-        state.admitted += 1;
+        let (id, cost, subject) = (known.id, known.cost, known.subject());
+        self.pool.limits.group_mut(subject.group).admitted += 1;
         if self.pool.effects.has_observers() {
+            let (group, endpoint) = self.pool.subject_names(subject);
             self.pool.effects.emit(EventKind::Admitted {
-                group: state.name.clone(),
+                group,
+                endpoint,
                 permit: id,
                 cost,
                 waited,
@@ -345,8 +349,9 @@ impl AdmissionState {
         PermitParts {
             attempt,
             id,
+            endpoint: subject.endpoint,
             waited,
-            counts_sends: self.pool.limits.counts_sends(group),
+            counts_sends: self.pool.limits.counts_sends(subject.group),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use outflow_core::{HealthState, Nanos};
 
 use super::super::admission_check::StartRequest;
+use super::super::endpoint::CallSubject;
 use super::super::group_slot;
 use super::super::state::AdmissionState;
 use super::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline, WaitQueues, Waiter, WaiterState};
@@ -25,6 +26,7 @@ impl WaitQueues {
         self.waiters.insert(Waiter {
             state: WaiterState::Detached,
             group: request.group,
+            endpoint: request.endpoint,
             class: request.class,
             cost: request.cost,
             number,
@@ -54,6 +56,7 @@ impl WaitQueues {
         let waiter = self.waiters.get(key)?;
         Some(AcquireRequest {
             group: waiter.group,
+            endpoint: waiter.endpoint,
             cost: waiter.cost,
             class: waiter.class,
             deadline: WaitDeadline::At(waiter.deadline),
@@ -73,11 +76,11 @@ impl AdmissionState {
     ) -> AcquireResult {
         request.group = self.pool.limits.resolve(request.group);
         if let Some(reason) = self.refusal_of_all() {
-            return self.refuse(request.group, reason, None);
+            return self.refuse(request.subject(), reason, None);
         }
         if let Some(limit) = self.pool.limits.find_too_small(request.group, request.cost) {
             let reason = RefusalReason::Never { limit };
-            return self.refuse(request.group, reason, None);
+            return self.refuse(request.subject(), reason, None);
         }
         // A state that ends takes its dispatched waiters back, and they come first.
         let circuit = self.pool.circuits.index_for(request.group);
@@ -87,6 +90,7 @@ impl AdmissionState {
         }
         let start = StartRequest {
             group: request.group,
+            endpoint: request.endpoint,
             cost: request.cost,
             is_behind: !self.wait.is_empty(),
         };
@@ -104,7 +108,7 @@ impl AdmissionState {
         if let Some(state) = estimator.find_fast_failure(request.group) {
             let wait = estimate.eta.map(|at| at.since(now));
             let reason = RefusalReason::Blocked { state };
-            return self.refuse(request.group, reason, wait);
+            return self.refuse(request.subject(), reason, wait);
         }
         let key = self.wait.join(request, now, waker.clone());
         self.dispatch(now);
@@ -172,7 +176,7 @@ impl AdmissionState {
         };
         self.forget(key, now);
         let wait = estimate.eta.map(|at| at.since(now));
-        self.refuse(request.group, reason, wait)
+        self.refuse(request.subject(), reason, wait)
     }
 
     /// Removes a waiter whose future was dropped.
@@ -243,30 +247,35 @@ impl AdmissionState {
         let Some(waiter) = self.wait.waiters.get(key) else {
             return;
         };
-        let (group, span) = (waiter.group, now.since(waiter.since));
-        let refusal = self.count_refusal(group, reason, retry_after, span);
+        let span = now.since(waiter.since);
+        let subject = CallSubject {
+            group: waiter.group,
+            endpoint: waiter.endpoint,
+        };
+        let refusal = self.count_refusal(subject, reason, retry_after, span);
         if let Some(waiter) = self.wait.waiters.get_mut(key) {
             waiter.state = WaiterState::Refused(Box::new(refusal));
         }
     }
 
-    fn refuse(&mut self, group: u32, reason: RefusalReason, retry_after: Option<Duration>) -> AcquireResult {
-        AcquireResult::Refused(self.count_refusal(group, reason, retry_after, Duration::ZERO))
+    fn refuse(&mut self, subject: CallSubject, reason: RefusalReason, retry_after: Option<Duration>) -> AcquireResult {
+        AcquireResult::Refused(self.count_refusal(subject, reason, retry_after, Duration::ZERO))
     }
 
     fn count_refusal(
         &mut self,
-        group: u32,
+        subject: CallSubject,
         reason: RefusalReason,
         retry_after: Option<Duration>,
         waited: Duration,
     ) -> Refusal {
-        let state = self.pool.limits.group_mut(group);
-        state.refused += 1;
+        self.pool.limits.group_mut(subject.group).refused += 1;
         let refusal = Refusal { reason, retry_after };
         if self.pool.effects.has_observers() {
+            let (group, endpoint) = self.pool.subject_names(subject);
             self.pool.effects.emit(EventKind::Refused {
-                group: state.name.clone(),
+                group,
+                endpoint,
                 refusal: refusal.clone(),
                 waited,
             });
@@ -276,9 +285,10 @@ impl AdmissionState {
 
     fn emit_waiting(&mut self, request: AcquireRequest, explanation: WaitEstimate) {
         if self.pool.effects.has_observers() {
-            let group = self.pool.limits.group(request.group).name.clone();
+            let (group, endpoint) = self.pool.subject_names(request.subject());
             self.pool.effects.emit(EventKind::Waiting {
                 group,
+                endpoint,
                 cost: request.cost,
                 explanation,
             });

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos};
 
+use super::super::endpoint::{CallSubject, EndpointLabel};
 use super::PriorityClass;
 use crate::refusal::Refusal;
 use crate::rules::WaitMode;
@@ -12,6 +13,7 @@ use crate::rules::WaitMode;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct AcquireRequest {
     pub(in crate::upstream) group: u32,
+    pub(in crate::upstream) endpoint: EndpointLabel,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) class: PriorityClass,
     pub(in crate::upstream) deadline: WaitDeadline,
@@ -37,6 +39,14 @@ pub(in crate::upstream) enum WaitDeadline {
 }
 
 impl AcquireRequest {
+    /// Returns its names in events.
+    pub(super) const fn subject(&self) -> CallSubject {
+        CallSubject {
+            group: self.group,
+            endpoint: self.endpoint,
+        }
+    }
+
     /// Returns the instant at which its wait ends, if it begins now.
     pub(super) fn deadline(&self, now: Nanos) -> Nanos {
         match self.deadline {
@@ -60,6 +70,7 @@ pub(in crate::upstream) enum AcquireResult {
 pub(in crate::upstream) struct PermitParts {
     pub(in crate::upstream) attempt: usize,
     pub(in crate::upstream) id: u64,
+    pub(in crate::upstream) endpoint: EndpointLabel,
     pub(in crate::upstream) waited: Duration,
     /// True if a limit counts from the sending, which then has to be reported.
     pub(in crate::upstream) counts_sends: bool,

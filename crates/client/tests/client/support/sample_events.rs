@@ -33,6 +33,7 @@ pub(crate) fn permits(text: &str) -> Vec<EventKind> {
     vec![
         EventKind::Waiting {
             group: group.clone(),
+            endpoint: Some(group.clone()),
             cost: Cost::new(3),
             explanation: WaitEstimate {
                 reason: WaitReason::Turn,
@@ -42,19 +43,25 @@ pub(crate) fn permits(text: &str) -> Vec<EventKind> {
         },
         EventKind::Admitted {
             group: group.clone(),
+            endpoint: Some(group.clone()),
             permit: 7,
             cost: Cost::ONE,
             waited: Duration::from_millis(250),
         },
         EventKind::Refused {
             group: group.clone(),
+            endpoint: Some(group.clone()),
             refusal: Refusal {
                 reason: RefusalReason::UnknownGroup(group.clone()),
                 retry_after: Some(Duration::from_millis(1_500)),
             },
             waited: Duration::ZERO,
         },
-        EventKind::Refunded { group, permit: 7 },
+        EventKind::Refunded {
+            endpoint: Some(group.clone()),
+            group,
+            permit: 7,
+        },
     ]
 }
 
@@ -107,6 +114,7 @@ pub(crate) fn health(text: &str) -> Vec<EventKind> {
 pub(crate) fn settled(group: &str, attempt: AttemptReport, effect: OutcomeClass) -> EventKind {
     EventKind::Settled {
         group: SmolStr::new(group),
+        endpoint: Some(SmolStr::new(group)),
         permit: 7,
         attempt,
         effect,
@@ -121,14 +129,17 @@ pub(crate) fn limits(text: &str) -> Vec<EventKind> {
     vec![
         EventKind::Meter {
             group: group.clone(),
+            limit: configured,
             event: MeterEvent::Low {
                 limit: 0,
+                window: Duration::from_secs(1),
                 remaining: 2,
                 capacity: 10,
             },
         },
         EventKind::Meter {
             group: group.clone(),
+            limit: configured,
             event: MeterEvent::PacingCapped {
                 limit: 0,
                 window: Duration::from_mins(1),

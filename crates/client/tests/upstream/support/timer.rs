@@ -13,6 +13,7 @@ pub(crate) struct ManualTimer {
     alarms: Mutex<BTreeMap<(Nanos, u64), Weak<dyn TimerCallback>>>,
     asked: AtomicU64,
     broken: AtomicBool,
+    epoch: AtomicU64,
 }
 
 impl Default for ManualTimer {
@@ -22,6 +23,7 @@ impl Default for ManualTimer {
             alarms: Mutex::default(),
             asked: AtomicU64::new(0),
             broken: AtomicBool::new(false),
+            epoch: AtomicU64::new(0),
         }
     }
 }
@@ -48,6 +50,12 @@ impl ManualTimer {
     /// Stops all timers for ever.
     pub(crate) fn stop_firing(&self) {
         self.broken.store(true, Ordering::Relaxed);
+    }
+
+    /// Loses all requested timers, as in a forked child.
+    pub(crate) fn lose_all(&self) {
+        self.alarms.lock().expect("no alarm panics").clear();
+        self.epoch.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns the number of pending timers.
@@ -92,6 +100,10 @@ impl Timer for ManualTimer {
         let number = self.asked.fetch_add(1, Ordering::Relaxed);
         let mut alarms = self.alarms.lock().expect("no alarm panics");
         alarms.insert((at, number), alarm);
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
     }
 }
 
