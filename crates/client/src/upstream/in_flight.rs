@@ -100,7 +100,7 @@ impl InFlight {
         self.get(attempt).map_or(now, InFlightAttempt::send_at)
     }
 
-    /// Returns the timing of an attempt that ends now, and the lowest round trip.
+    /// Returns the timing of an attempt that ends now, and the lowest round trip that applies to it.
     fn time_attempt(
         &mut self,
         sent: Nanos,
@@ -109,7 +109,12 @@ impl InFlight {
         now: Nanos,
     ) -> (RequestTiming, Option<Duration>) {
         match end {
-            AttemptEnd::Status(_) => {
+            // An error may come from a gateway on the way and says nothing about the path.
+            AttemptEnd::Status(500..) => (RequestTiming::Answered { sent, answered: now }, None),
+            AttemptEnd::Status(status) => {
+                if status == 429 {
+                    self.rtts.observe_throttle();
+                }
                 let min_rtt = self.rtts.observe(now, now.since(sent));
                 let timing = RequestTiming::Answered { sent, answered: now };
                 (timing, min_rtt)
