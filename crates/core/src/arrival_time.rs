@@ -230,7 +230,7 @@ const BLOCKS: usize = 16;
 const SMALLEST_BLOCK: u32 = 4;
 /// At three calls a second this is ten thousand samples, so that a fast response that comes as
 /// rarely is remembered until the next.
-const MEMORY: Duration = Duration::from_secs(3_600);
+const MEMORY: Duration = Duration::from_hours(1);
 /// A sixteenth of the memory.
 const LONGEST_BLOCK: Duration = Duration::from_secs(225);
 /// A base that drifts by a third of a millisecond a second moves by the guard and more.

@@ -69,12 +69,12 @@ impl NetworkShape {
 pub(super) struct Network {
     shape: NetworkShape,
     rng: Rng,
-    routes: [Route; 4],
+    routes: [RouteBase; 4],
 }
 
 /// Base of a connection, and the end of its time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Route {
+struct RouteBase {
     base: Duration,
     until: Nanos,
 }
@@ -92,7 +92,7 @@ impl Network {
         Self {
             shape,
             rng: Rng::with_seed(seed),
-            routes: [Route::default(); 4],
+            routes: [RouteBase::default(); 4],
         }
     }
 

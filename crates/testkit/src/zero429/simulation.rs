@@ -81,6 +81,7 @@ impl Simulation {
     }
 
     /// Sends what fits now. Returns the time of the next attempt.
+    #[expect(clippy::panic, reason = "a limit smaller than a call is an error of the test")]
     fn send_all(&mut self, now: Nanos) -> Nanos {
         while self.calls.len() < self.cell.calls {
             match self.set.take(now, self.next_cost) {
