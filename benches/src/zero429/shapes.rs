@@ -20,7 +20,11 @@ fn shape_figures(shape: NetworkShape, runs: u64) -> [Figure; 2] {
     let name = name(shape);
     let default = worst(shape, Accounting::for_window, runs);
     let safe = worst(shape, |_| Accounting::Safe, runs);
-    let goal = if shape.drops_suddenly() { Goal::Shown } else { Goal::Own(1.0) };
+    let goal = if shape.drops_suddenly() {
+        Goal::Shown
+    } else {
+        Goal::Own(1.0)
+    };
     [
         Figure::alone(&format!("refused_per_10k_default_{name}"), goal, &[default]),
         Figure::alone(&format!("refused_per_10k_safe_{name}"), Goal::Own(0.0), &[safe]),
@@ -30,7 +34,9 @@ fn shape_figures(shape: NetworkShape, runs: u64) -> [Figure; 2] {
 /// Returns the refusals in 10,000 calls, in the cell that has the most.
 fn worst(shape: NetworkShape, accounting: fn(Rate) -> Accounting, runs: u64) -> f64 {
     let weights = [CallWeights::Unit, CallWeights::OneToFive];
-    let cells = LIMITS.into_iter().flat_map(|limits| weights.map(|weights| (limits, weights)));
+    let cells = LIMITS
+        .into_iter()
+        .flat_map(|limits| weights.map(|weights| (limits, weights)));
     let refused = cells.map(|(limits, weights)| {
         let run = |seed| OracleCell {
             shape,
