@@ -18,6 +18,7 @@ mod limiters;
 mod route;
 mod run;
 mod server;
+mod shapes;
 
 use crate::clock;
 use crate::figure::{Figure, Goal};
@@ -41,6 +42,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     let mut figures = refusals(&entrants, &trips);
     figures.extend(goodputs(&entrants, &trips));
     figures.extend(route::figures(windows(plan)));
+    figures.extend(shapes::figures(runs(plan)));
     if plan.is_thorough() {
         figures.extend(real(&entrants));
     }
@@ -51,6 +53,11 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
 /// each contender in a quick run, and 200,880 otherwise.
 fn windows(plan: Plan) -> u64 {
     if plan.is_thorough() { 186 } else { 30 }
+}
+
+/// Returns the runs of each cell of other shapes, 10,000 calls each.
+fn runs(plan: Plan) -> u64 {
+    if plan.is_thorough() { 50 } else { 5 }
 }
 
 fn refusals(entrants: &[Entrant], trips: &[Vec<Trip>]) -> Vec<Figure> {

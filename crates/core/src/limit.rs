@@ -62,9 +62,10 @@ named_enum! {
         /// All the time in flight, and one window from the response: never over the limit at the
         /// server, on any network.
         Safe = "safe",
-        /// All the time in flight, and one window from the latest possible arrival, given the lowest
-        /// round trip. Keeps the promise of `Safe` while the path's base latency is stable, at almost
-        /// full speed.
+        /// All the time in flight, and one window from the latest possible arrival, given the
+        /// [lowest round trip](crate::MinRtt). On a quiet path it has full speed, and with jitter, drift
+        /// or rare fast responses at most one refusal in 10,000 requests. If the base latency of the
+        /// whole path drops at once, a window's worth of requests can be refused.
         #[default]
         Tight = "tight",
     }
@@ -72,8 +73,7 @@ named_enum! {
 
 impl Accounting {
     /// Returns the accounting that suits a window. In windows of ten seconds and more `Safe` costs
-    /// hardly any speed, while a path whose latency drifts moves arrivals by more than the margin of
-    /// `Tight`.
+    /// hardly any speed, while the latency of a path can fall by more than the margin of `Tight`.
     pub const fn for_window(rate: Rate) -> Self {
         if rate.per_nanos() >= LONG_WINDOW_NANOS {
             Self::Safe

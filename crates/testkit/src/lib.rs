@@ -28,6 +28,7 @@ pub mod recovery;
 mod redis_server;
 mod virtual_net;
 mod virtual_time;
+pub mod zero429;
 
 pub use background::Background;
 pub use browser::{Browser, SeenRequest};

@@ -102,7 +102,7 @@ impl InFlight {
         self.get(attempt).map_or(now, InFlightAttempt::send_at)
     }
 
-    /// Returns the timing of an attempt that ends now, and the lowest round trip.
+    /// Returns the timing of an attempt that ends now, and the lowest round trip that applies to it.
     fn time_attempt(
         &mut self,
         sent: Nanos,
@@ -111,7 +111,12 @@ impl InFlight {
         now: Nanos,
     ) -> (RequestTiming, Option<Duration>) {
         match end {
-            AttemptEnd::Status(_) => {
+            // An error may come from a gateway on the way and says nothing about the path.
+            AttemptEnd::Status(500..) => (RequestTiming::Answered { sent, answered: now }, None),
+            AttemptEnd::Status(status) => {
+                if status == 429 {
+                    self.rtts.observe_throttle();
+                }
                 let min_rtt = self.rtts.observe(now, now.since(sent));
                 let timing = RequestTiming::Answered { sent, answered: now };
                 (timing, min_rtt)
@@ -147,5 +152,44 @@ impl InFlightAttempt {
         let at = |receipts: &Option<ReceiptSet>| receipts.as_ref().map(ReceiptSet::send_at);
         let latest = at(&self.receipts.own).max(at(&self.receipts.shared));
         latest.unwrap_or(self.granted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// Ends attempts of this round trip, ten a second. Returns the last floor.
+    fn end_attempts(in_flight: &mut InFlight, from: u64, count: u64, status: u16, rtt: Duration) -> Option<Duration> {
+        let end = |n| {
+            let now = Nanos::from_millis(1_000 * from + 100 * n);
+            let sent = now.saturating_sub(rtt);
+            in_flight
+                .time_attempt(sent, AttemptEnd::Status(status), 10_000 * MS, now)
+                .1
+        };
+        (0..count).map(end).last().flatten()
+    }
+
+    // A gateway answers 503 in 2 ms. The path to the API still takes 40 ms, and the 503 counts from
+    // its response.
+    #[test]
+    fn an_error_of_a_gateway_does_not_lower_the_floor() {
+        let mut in_flight = InFlight::new();
+        assert_eq!(end_attempts(&mut in_flight, 1, 100, 200, 40 * MS), Some(40 * MS));
+        assert_eq!(end_attempts(&mut in_flight, 11, 50, 503, 2 * MS), None);
+        assert_eq!(end_attempts(&mut in_flight, 16, 1, 404, 40 * MS), Some(40 * MS));
+    }
+
+    // The lowest stays at 40 ms; after a 429 the jitter above it counts.
+    #[test]
+    fn a_429_makes_the_floor_careful() {
+        let mut in_flight = InFlight::new();
+        end_attempts(&mut in_flight, 1, 100, 200, 40 * MS);
+        assert_eq!(end_attempts(&mut in_flight, 11, 20, 200, 60 * MS), Some(40 * MS));
+        let careful = end_attempts(&mut in_flight, 13, 1, 429, 60 * MS);
+        assert!(careful < Some(20 * MS), "{careful:?}");
     }
 }

@@ -25,3 +25,4 @@ mod sliding_window;
 mod support;
 mod token_bucket;
 mod wait_time;
+mod zero429;

@@ -61,12 +61,13 @@ fn the_parser_reads_every_form_of_a_limit() {
             { rate = "2/s", kind = "bucket", burst = 40, guard = "5ms", pacing = "soft" },
             { rate = "3/s", pacing = { max_delay = "1s" } },
             { rate = "4/s", counts = "calls" },
+            { rate = "50/10s", accounting = "auto" },
         ]
     "#;
     let limits = stock(more).rules.limits;
     assert_eq!(
         rates(&limits),
-        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s"]
+        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s", "50/10s"]
     );
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
@@ -76,6 +77,7 @@ fn the_parser_reads_every_form_of_a_limit() {
     assert_eq!(limits[0].accounting(), Accounting::Tight);
     assert_eq!(limits[2].accounting(), Accounting::Safe);
     assert_eq!(limits[3].accounting(), Accounting::Send);
+    assert_eq!(limits[7].accounting(), Accounting::Safe, "auto in a long window");
     assert_eq!(limits[3].warn_below(), Some(Share::percent(10)));
     assert_eq!(limits[4].guard(), Duration::from_millis(5));
     assert_eq!(limits[4].pacing(), Pacing::SOFT);
