@@ -85,6 +85,8 @@ pub struct MinRtt {
     resumed: Nanos,
     /// Samples since the last pause.
     fresh: u32,
+    /// True once there were enough samples for a first floor.
+    is_measured: bool,
     /// Moving average of the samples.
     usual: u64,
     /// Samples until a throttle is forgotten.
@@ -111,6 +113,7 @@ impl Default for MinRtt {
             last: Nanos::ZERO,
             resumed: Nanos::MAX,
             fresh: 0,
+            is_measured: false,
             usual: 0,
             wary: 0,
         }
@@ -134,6 +137,7 @@ impl MinRtt {
         // number does not show how low the path can go.
         if now.saturating_sub(round_trip) >= self.resumed {
             self.fresh = self.fresh.saturating_add(1);
+            self.is_measured |= self.fresh > WARM_UP;
             self.open_samples = self.open_samples.saturating_add(1);
             if self.open_samples >= self.block_samples || now.since(self.open.begun) >= LONGEST_BLOCK {
                 self.complete_block(now);
@@ -160,7 +164,8 @@ impl MinRtt {
         if self.wary > 0 {
             margin = margin.max(self.usual.saturating_sub(lowest).saturating_mul(2));
         }
-        (self.fresh > WARM_UP).then_some(Duration::from_nanos(lowest.saturating_sub(margin)))
+        let needed = if self.is_measured { WARM_UP_AGAIN } else { WARM_UP };
+        (self.fresh > needed).then_some(Duration::from_nanos(lowest.saturating_sub(margin)))
     }
 
     /// Starts to count samples again. All blocks stay: what was low before a pause can be so again.
@@ -240,6 +245,9 @@ const WARY: u32 = 10_000;
 /// With fewer samples even the blocks say little.
 const WARM_UP: u32 = 50;
 
+/// Samples after a pause, when earlier ones have shown how low the path can go.
+const WARM_UP_AGAIN: u32 = 16;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,8 +306,8 @@ mod tests {
         assert_eq!(observe(&mut min_rtt, 1, 200, |_| 40), Some(40 * MS));
         assert_eq!(min_rtt.floor(Nanos::from_secs(30)), Some(40 * MS));
         assert_eq!(min_rtt.floor(Nanos::from_secs(31)), None);
-        assert_eq!(observe(&mut min_rtt, 3_600, 51, |_| 50), None);
-        assert_eq!(observe(&mut min_rtt, 3_606, 1, |_| 50), Some(40 * MS));
+        assert_eq!(observe(&mut min_rtt, 3_600, 17, |_| 50), None);
+        assert_eq!(observe(&mut min_rtt, 3_602, 1, |_| 50), Some(40 * MS));
     }
 
     // One response every 11 s is always one after a pause.
