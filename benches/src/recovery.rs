@@ -2,7 +2,7 @@
 //!
 //! Ours is played in virtual time, so that outages of minutes take a second, with each of several limits and
 //! latencies and three instants of healing; the worst counts. The peers have no clock that can be replaced:
-//! two shorter outages are played for them in real time, beside ours.
+//! two shorter outages are played for them in real time, together with ours.
 
 use std::time::Duration;
 

@@ -149,7 +149,7 @@ impl SchedulerKind {
 /// that stays above `depth`, down slowly when it falls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WorkerSettings {
-    /// Least number; without one, as many as the limits of the APIs let be in flight, and at least ten.
+    /// Least number; without one, the number that the limits of the APIs let be in flight, and at least ten.
     pub min: Option<usize>,
     /// Greatest number; without one, two hundred, or the least number if that is more.
     pub max: Option<usize>,

@@ -1,6 +1,6 @@
 //! Limits against a strict server behind a network of a given shape, in virtual time.
 //!
-//! The server counts a request when it arrives and refuses whatever exceeds a limit in any window.
+//! The server counts a request when it arrives and refuses each request that exceeds a limit in any window.
 //! The client drives the limits and the lowest round trip as the real one does, with a backlog that
 //! never ends, so that every limit is always full. Nothing else of the client takes part: an
 //! adaptive limit would hide refusals by slowing down after the first.

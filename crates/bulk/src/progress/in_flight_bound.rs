@@ -1,7 +1,7 @@
 //! Time that concurrency and workers need for a workload, at an assumed time of a call.
 //!
 //! A lower bound by limits alone promises too much where few calls may be in flight: four at once with calls of
-//! 200 ms are twenty a second, whatever the limits allow. Before a run the time of a call is not known, so it is
+//! 200 ms are twenty a second, even if the limits allow more. Before a run the time of a call is not known, so it is
 //! assumed and stated.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Number of jobs that run at once, and how it follows the work.
 //!
-//! By default the least number is as many as the limits of the APIs with jobs let be in flight, so that limits
+//! By default the least number is what the limits of the APIs with jobs let be in flight, so that limits
 //! bind and not workers; a free slot costs nothing. Between the bounds the signal is the number of queued jobs per
 //! worker slot, sampled in a fixed interval. If it stays above the target for a few samples, the pool grows by
 //! half; below half of the target it shrinks by a tenth. Fast growth and slow shrinking avoid oscillation.

@@ -60,7 +60,7 @@ impl CallState<'_> {
         (is_allowed && self.client.retries.lock().withdraw(now)).then_some(RetryPlan::After(delay))
     }
 
-    /// Returns true if the server throttled the call, which may then be repeated whatever its method.
+    /// Returns true if the server throttled the call, which may then be repeated with any method.
     fn is_undone(&self, attempt: &FinishedAttempt) -> bool {
         attempt.verdict.effect == OutcomeClass::Throttled && self.client.api.retry.throttled == ThrottledRetry::Any
     }

@@ -79,7 +79,7 @@ impl Ramp {
     }
 }
 
-const FULL_RATE: u64 = 1_000_000;
+pub(super) const FULL_RATE: u64 = 1_000_000;
 
 #[cfg(test)]
 mod tests {

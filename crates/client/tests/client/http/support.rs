@@ -42,7 +42,7 @@ pub(crate) fn trusting(server: &Server, adapt: impl FnOnce(&mut Api)) -> Outflow
     })
 }
 
-/// Sets the profile whose attempts count whatever the server answers, and that refuses while it sleeps.
+/// Sets the profile whose attempts count with every answer of the server, and that refuses while it sleeps.
 pub(crate) fn cautious(api: &mut Api) {
     api.rules.health = HealthConfig::cautious();
     api.rules.when_asleep = WhenAsleep::Refuse;

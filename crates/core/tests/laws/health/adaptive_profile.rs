@@ -233,7 +233,7 @@ fn explained_throttles_do_not_count() {
     assert_eq!(slept.until, Some(api.now.saturating_add(SECOND * 60)));
 }
 
-// A probe decides by itself, whatever explains its throttle.
+// A probe decides by itself, also if something explains its throttle.
 #[test]
 fn an_explained_throttle_fails_a_probe() {
     let mut api = half_open_after(Outcome::THROTTLED);
