@@ -51,7 +51,7 @@ impl Outage {
     }
 
     fn figures(&self, outage: &str) -> Vec<Figure> {
-        let parts: [(&str, fn(&PeerRun) -> f64); 3] = [
+        let parts: [PeerFigure; 3] = [
             ("real_time_seconds_to_95", |run| run.seconds_to_full),
             ("real_time_sent_per_s", |run| run.sent_per_second),
             ("real_time_refused", |run| run.refused),
@@ -164,3 +164,6 @@ const END: Duration = Duration::from_secs(45);
 const KEPT: f64 = 5.0;
 const WORKERS: usize = 24;
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// A figure's name, and its value of a run.
+type PeerFigure = (&'static str, fn(&PeerRun) -> f64);

@@ -13,7 +13,7 @@ fn main() {
     for limits in LIMITS {
         for weights in [CallWeights::Unit, CallWeights::OneToFive] {
             for shape in NetworkShape::ALL {
-                let cells = ACCOUNTINGS.map(|accounting| OracleCell {
+                let rows = ACCOUNTINGS.map(|accounting| OracleCell {
                     shape,
                     limits,
                     weights,
@@ -21,7 +21,7 @@ fn main() {
                     calls,
                     seed: 0,
                 });
-                let [auto, tight, safe] = cells.map(|cell| figures(cell, seeds));
+                let [auto, tight, safe] = rows.map(|cell| figures(cell, seeds));
                 let name = format!("{shape:?}");
                 println!(
                     "{:12} {weights:9?} {name:14} {auto} | {tight} | {safe}",
