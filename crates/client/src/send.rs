@@ -79,6 +79,15 @@ struct CallStats {
     hops: u8,
     sent: Nanos,
     waited: Duration,
+    /// Delays before counted retries.
+    delayed: Duration,
+}
+
+impl CallStats {
+    /// Returns the time without an attempt, of which `max_wait` allows so much.
+    const fn paused(&self) -> Duration {
+        self.waited.saturating_add(self.delayed)
+    }
 }
 
 impl CallState<'_> {
@@ -143,12 +152,13 @@ impl CallState<'_> {
 
     /// Returns the instant from which the wait for a permit requested now counts. The first counts from
     /// the start of the call, also after following another call: a failed leader gives no fresh wait.
-    /// A kept queue position is the first one, so that an API that throttles for ever ends the call.
-    const fn waits_since(&self, now: Nanos) -> Nanos {
+    /// A kept queue position is the first one, and another retry has what the call has not yet waited: an
+    /// API that throttles or fails for ever ends the call.
+    fn waits_since(&self, now: Nanos) -> Nanos {
         if self.stats.attempts == 0 || self.stats.keeps_position {
             return self.started;
         }
-        now
+        now.saturating_sub(self.stats.paused())
     }
 
     fn count(&mut self, plan: RetryPlan) {
@@ -158,6 +168,7 @@ impl CallState<'_> {
             stats.returns = stats.returns.saturating_add(1);
         } else {
             stats.retries = stats.retries.saturating_add(1);
+            stats.delayed = stats.delayed.saturating_add(plan.delay());
         }
     }
 

@@ -56,7 +56,9 @@ impl<S: JobStore> Engine<S> {
         }
         let mut sentences = self.context.full_apis();
         let (all, busy) = self.worker_usage();
-        if busy >= all && all >= self.context.worker_bounds().max {
+        // By default there are so many workers that limits bind: all are busy while they wait for one.
+        let is_bounded = self.context.settings.load().workers.max.is_some();
+        if is_bounded && busy >= all && all >= self.context.worker_bounds().max {
             sentences.push(format!(
                 "{busy} of {all} workers are busy: workers bind, not a limit; raise `bulk.workers.max`"
             ));

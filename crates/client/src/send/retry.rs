@@ -100,7 +100,8 @@ impl CallState<'_> {
     }
 
     fn is_timely(&self, delay: Duration) -> bool {
-        delay <= self.request.max_wait && self.time_left().is_none_or(|remaining| delay < remaining)
+        let waits_on = self.request.max_wait.saturating_sub(self.stats.paused());
+        delay <= waits_on && self.time_left().is_none_or(|remaining| delay < remaining)
     }
 
     /// Returns our backoff, or the server's wait if that is longer.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outflow::{Error, Response};
-use outflow_mock::{RetryAfterForm, ScriptedFault, ThrottleResponse};
+use outflow_mock::{MockResponse, RetryAfterForm, ScriptedFault, ThrottleResponse};
 use outflow_testkit::Background;
 use outflow_testkit::recovery::{RecoveryBed, RecoveryPlan, RecoveryScenario, TroubleKind};
 use tokio::time::Instant;
@@ -91,4 +91,27 @@ async fn a_call_that_is_throttled_for_ever_ends_within_its_wait() {
     assert!(response.is_ok_and(|response| response.status() == 429));
     let took = began.elapsed();
     assert!(took <= 31 * SECOND, "{took:?}");
+}
+
+// Each counted retry got a fresh wait, so that callers were held for several times their wait.
+#[tokio::test(start_paused = true)]
+async fn a_call_waits_no_longer_in_all_than_it_may() {
+    let refusal: ScriptedFault = MockResponse::status(503).into();
+    let outage = RecoveryScenario::new("503 for ever", Duration::ZERO, None, 600 * SECOND);
+    let outage = outage.with(Duration::ZERO, 600 * SECOND, TroubleKind::Failing(refusal));
+    let mut plan = RecoveryPlan::new(&["35/s"], LATENCY, outage);
+    plan.config = plan
+        .config
+        .changed(r#"max_wait = "5s""#, "a short wait shows the excess");
+    let bed = RecoveryBed::start(&plan);
+    for _ in 0..40 {
+        let began = Instant::now();
+        let calls: Vec<_> = (0..20).map(|_| start_get(&bed)).collect();
+        for call in calls {
+            // Three attempts, and a probe that was in flight when another one failed.
+            let _failed = call.join().await;
+            let took = began.elapsed();
+            assert!(took <= 5 * SECOND + 4 * LATENCY, "{took:?}");
+        }
+    }
 }
