@@ -11,7 +11,7 @@
 
 mod bare;
 mod callers;
-mod peers;
+pub(crate) mod peers;
 pub(crate) mod server;
 
 use std::sync::Arc;

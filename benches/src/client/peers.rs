@@ -61,7 +61,7 @@ impl Middlewares {
         let limiter = governor::on_os_clock(governor::quota(LIMIT, WINDOW));
         let client = ClientBuilder::new(client()?)
             .with(RetryTransientMiddleware::new_with_policy(backoff))
-            .with(Limited { limiter })
+            .with(GovernorMiddleware { limiter })
             .build();
         Some(Self {
             client,
@@ -80,12 +80,12 @@ impl Caller for Middlewares {
 }
 
 /// governor as a middleware; every program with it writes this by hand.
-struct Limited {
-    limiter: governor::OnOsClock,
+pub(crate) struct GovernorMiddleware {
+    pub(crate) limiter: governor::OnOsClock,
 }
 
 #[async_trait::async_trait]
-impl Middleware for Limited {
+impl Middleware for GovernorMiddleware {
     async fn handle(
         &self,
         request: reqwest::Request,

@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use failsafe::StateMachine;
 use failsafe::backoff::EqualJittered;
 use failsafe::failure_policy::{ConsecutiveFailures, OrElse, SuccessRateOverTimeWindow};
-use http::Extensions;
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow, OutflowBuilder};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 use tower::util::BoxCloneSyncService;
@@ -19,6 +18,7 @@ use tower_resilience::circuitbreaker::CircuitBreakerLayer;
 use tower_resilience::ratelimiter::{RateLimiterLayer, WindowType};
 use tower_resilience::retry::RetryLayer;
 
+use crate::client::peers::GovernorMiddleware;
 use crate::contenders::governor;
 
 /// Client of an API.
@@ -78,7 +78,7 @@ impl GovernorRetry {
         let limiter = governor::on_os_clock(governor::quota(35, Duration::from_secs(1)));
         let client = ClientBuilder::new(reqwest::Client::builder().no_proxy().build().ok()?)
             .with(RetryTransientMiddleware::new_with_policy(backoff))
-            .with(GovernorGate { limiter })
+            .with(GovernorMiddleware { limiter })
             .build();
         Some(Self {
             client,
@@ -92,24 +92,6 @@ impl RecoveryPeer for GovernorRetry {
     async fn call(&self) -> bool {
         let response = self.client.get(&self.url).send().await;
         response.is_ok_and(|response| response.status().is_success())
-    }
-}
-
-/// governor as a middleware.
-struct GovernorGate {
-    limiter: governor::OnOsClock,
-}
-
-#[async_trait]
-impl Middleware for GovernorGate {
-    async fn handle(
-        &self,
-        request: reqwest::Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> reqwest_middleware::Result<reqwest::Response> {
-        self.limiter.until_ready().await;
-        next.run(request, extensions).await
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) fn figures() -> Vec<Figure> {
         return vec![Figure::missing("real_time", "", "missing: no runtime")];
     };
     runtime.block_on(async {
-        let (outage, storm) = tokio::join!(Outage::play(503), Outage::play(429));
+        let (outage, storm) = tokio::join!(ShortOutage::play(503), ShortOutage::play(429));
         let mut figures = outage.figures("503 for 6 s");
         figures.extend(storm.figures("429 for 6 s"));
         figures
@@ -25,7 +25,7 @@ pub(super) fn figures() -> Vec<Figure> {
 }
 
 /// One outage of every contender.
-struct Outage {
+struct ShortOutage {
     runs: Vec<(&'static str, Option<PeerRun>)>,
 }
 
@@ -36,7 +36,7 @@ struct PeerRun {
     refused: f64,
 }
 
-impl Outage {
+impl ShortOutage {
     async fn play(status: u16) -> Self {
         let stages = all_peers().into_iter().map(|(name, build)| async move {
             let run = match PeerStage::start(status).await {

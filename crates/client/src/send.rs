@@ -84,7 +84,7 @@ struct CallStats {
 }
 
 impl CallStats {
-    /// Returns the time without an attempt, of which `max_wait` allows so much.
+    /// Returns the time that the call spent without an attempt. `max_wait` bounds it.
     const fn paused(&self) -> Duration {
         self.waited.saturating_add(self.delayed)
     }

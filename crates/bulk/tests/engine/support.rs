@@ -42,7 +42,7 @@ impl Plan {
         let mock = MockApi::builder().script(script);
         Self {
             mock: by_caller(mock),
-            rules: with_high_concurrency(Rules::unlimited()),
+            rules: Rules::unlimited(),
             settings: EngineSettings::default(),
             aliases: Vec::new(),
         }
@@ -52,7 +52,7 @@ impl Plan {
     pub(crate) fn limited(rate: &str) -> Self {
         let mut plan = Self::scripted(Script::new());
         plan.mock.limit_to(shared(rate));
-        plan.rules = with_high_concurrency(Rules::with_limit(rate.parse().expect("a rate")));
+        plan.rules = Rules::with_limit(rate.parse().expect("a rate"));
         plan
     }
 
@@ -120,12 +120,7 @@ pub(crate) fn shared(rate: &str) -> Vec<Quota> {
     vec![Quota::sliding(rate.parse().expect("a rate")).shared()]
 }
 
-/// Allows more in flight than any test needs, so that only the limit is tested.
-fn with_high_concurrency(rules: Rules) -> Rules {
-    in_flight(10_000, rules)
-}
-
-/// Sets the number of attempts in flight.
+/// Sets the number of attempts in flight, where a test is about it.
 pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     let settings = HealthSettings {
         concurrency: Some(concurrency),
@@ -144,9 +139,7 @@ fn client(mock: &MockApi, (rules, aliases): (Rules, &[&str]), time: &VirtualTime
         api.rules = rules;
         api
     };
-    let others = aliases
-        .iter()
-        .map(|name| api(name, with_high_concurrency(Rules::unlimited())));
+    let others = aliases.iter().map(|name| api(name, Rules::unlimited()));
     let apis = others.fold(Outflow::builder().api(api("mock", rules)), outflow::OutflowBuilder::api);
     apis.timer(Arc::new(time.clone()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {

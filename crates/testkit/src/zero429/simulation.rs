@@ -21,7 +21,7 @@ pub(super) struct Simulation {
     set: MeterSet,
     min_rtt: MinRtt,
     calls: Vec<SentCall>,
-    events: BinaryHeap<Reverse<(Nanos, Event)>>,
+    events: BinaryHeap<Reverse<(Nanos, SimulatedEvent)>>,
     next_cost: Cost,
     burst_left: u64,
     last_sent: Nanos,
@@ -38,7 +38,7 @@ struct SentCall {
 
 /// Next step of a call, by its index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Event {
+enum SimulatedEvent {
     Arrives(usize),
     IsAnswered(usize),
     TimesOut(usize),
@@ -106,10 +106,10 @@ impl Simulation {
         let index = self.calls.len();
         let trip = self.network.trip(now, index >= self.cell.calls / 2);
         let arrival = now.saturating_add(trip.there);
-        self.events.push(Reverse((arrival, Event::Arrives(index))));
+        self.events.push(Reverse((arrival, SimulatedEvent::Arrives(index))));
         let end = match trip.back {
-            Some(back) => (arrival.saturating_add(back), Event::IsAnswered(index)),
-            None => (now.saturating_add(TIMEOUT), Event::TimesOut(index)),
+            Some(back) => (arrival.saturating_add(back), SimulatedEvent::IsAnswered(index)),
+            None => (now.saturating_add(TIMEOUT), SimulatedEvent::TimesOut(index)),
         };
         self.events.push(Reverse(end));
         self.calls.push(SentCall {
@@ -129,13 +129,13 @@ impl Simulation {
                 return;
             };
             match event {
-                Event::Arrives(index) => {
+                SimulatedEvent::Arrives(index) => {
                     if let Some(call) = self.calls.get_mut(index) {
                         call.is_refused = !self.server.accept(at, call.cost);
                     }
                 }
-                Event::IsAnswered(index) => self.settle(at, index, true),
-                Event::TimesOut(index) => self.settle(at, index, false),
+                SimulatedEvent::IsAnswered(index) => self.settle(at, index, true),
+                SimulatedEvent::TimesOut(index) => self.settle(at, index, false),
             }
         }
     }
