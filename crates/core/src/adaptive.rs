@@ -19,6 +19,7 @@ use advertised_limit::AdvertisedLimit;
 use fine_rate::FineRate;
 use full_window::FullWindow;
 use limit_drift::DriftSpan;
+use rate_evidence::RateEvidence;
 use throttle_burst::{ThrottleBurst, ThrottleCounts};
 use upper_bound::UpperBound;
 
@@ -26,6 +27,7 @@ mod advertised_limit;
 mod fine_rate;
 mod full_window;
 mod limit_drift;
+mod rate_evidence;
 mod snapshot;
 mod throttle_burst;
 mod upper_bound;
@@ -90,7 +92,7 @@ pub struct PassedUnits {
 pub enum LimitChange {
     /// The limit shrank: a new generation begins.
     Shrunk,
-    /// The limit grew, because the server raised its advertised limit.
+    /// The limit grew: the server raised its advertised limit, or a long window was not full after all.
     Raised,
     /// The call was sent before the last shrink, so the limit reacted to it already.
     SameBurst,
@@ -127,6 +129,7 @@ pub struct AdaptiveLimit {
     burst: Option<ThrottleBurst>,
     /// True if a call that was sent after the last shrink has passed.
     is_tried: bool,
+    rate_evidence: RateEvidence,
     /// Throttles since a long window may be full.
     full_window: FullWindow,
     clean_since: Nanos,
@@ -152,6 +155,7 @@ impl AdaptiveLimit {
             shrunk: None,
             burst: None,
             is_tried: true,
+            rate_evidence: RateEvidence::NONE,
             full_window: FullWindow::NONE,
             clean_since: now,
             held_until: Nanos::ZERO,
@@ -203,6 +207,7 @@ impl AdaptiveLimit {
     /// let through and corrects the shrink at once.
     pub fn clean(&mut self, now: Nanos, passed: PassedUnits) {
         let now = self.advance(now);
+        self.rate_evidence.record_pass(now, self.window());
         if self.shrunk.is_none_or(|shrunk| passed.sent > shrunk) {
             self.is_tried = true;
             self.full_window.clear();

@@ -55,6 +55,18 @@ enum ServerHints {
     Plain,
 }
 
+impl ServerHints {
+    /// Returns the time that a single caller loses before a throttle counts. It uses a quarter of the
+    /// limit at most, so the first two say nothing about the rate, and the server asks to wait for a second
+    /// each time, which we extend by up to another.
+    const fn waits_of_one(self, callers: usize) -> Duration {
+        match self {
+            Self::RetryAfter | Self::Plain if callers == 1 => Duration::from_secs(4),
+            _ => Duration::ZERO,
+        }
+    }
+}
+
 /// Builds a server five milliseconds away with this limit.
 fn server(real: u64, kind: CountKind, hints: ServerHints) -> MockApi {
     let quota = kind.quota(Rate::per_second(real).expect("valid"));
@@ -72,15 +84,22 @@ fn server(real: u64, kind: CountKind, hints: ServerHints) -> MockApi {
 /// Builds a client with this configured limit. It has one retry per call and a retry budget of one a
 /// second in total: a wrong limit must not need them.
 fn client(mock: &MockApi, believed: u64) -> Outflow {
+    client_with(mock, believed, |api| {
+        api.retry.count = 1;
+        api.retry.budget = RetryBudgetSettings {
+            share: Share::percent(1),
+            per_second: 1,
+            ..RetryBudgetSettings::default()
+        };
+    })
+}
+
+/// Builds a client with a limit and these changes of the defaults.
+fn client_with(mock: &MockApi, believed: u64, change: impl FnOnce(&mut Api)) -> Outflow {
     let server = Arc::new(mock.in_memory());
     let mut api = Api::new("strict", server.url().parse().expect("a URL"));
     api.rules = Rules::with_limit(Rate::per_second(believed).expect("valid"));
-    api.retry.count = 1;
-    api.retry.budget = RetryBudgetSettings {
-        share: Share::percent(1),
-        per_second: 1,
-        ..RetryBudgetSettings::default()
-    };
+    change(&mut api);
     Outflow::builder()
         .api(api)
         .timer(Arc::new(VirtualTime::new()))
@@ -147,7 +166,7 @@ async fn assert_detected(believed: u64, real: u64, hints: ServerHints) {
             assert_eq!(storm.failed, 0, "{case}: {storm:?}");
             assert!(storm.refused <= 50, "{case}: {storm:?}");
             let ideal = SECOND * u32::try_from(1_000 / real).expect("small");
-            let most = ideal * (100 + kind.excess_percent()) / 100;
+            let most = ideal * (100 + kind.excess_percent()) / 100 + hints.waits_of_one(callers);
             assert!(storm.took <= most, "{case}: {storm:?}");
             assert_eq!(storm.moves, [""; 0], "{case}");
             let early = mock.audit().sent_before_retry_after();
@@ -205,7 +224,8 @@ async fn the_client_detects_a_limit_that_is_lowered_later() {
 
 // Two hundred callers at once, ten a second, of which the eleventh and a few more are throttled.
 // They go before the callers without an attempt. Simultaneous connections may swap, so that each
-// is within four of its position; at the queue's end it would be nearly two hundred.
+// is within four of its position; at the queue's end it would be nearly two hundred. Ten of a hundred
+// were used, so the first two are no evidence yet: they go again after a backoff, a window later.
 #[tokio::test(start_paused = true)]
 async fn a_call_throttled_for_a_wrong_limit_keeps_its_position() {
     for hints in [ServerHints::Nothing, ServerHints::RetryAfter] {
@@ -217,8 +237,12 @@ async fn a_call_throttled_for_a_wrong_limit_keeps_its_position() {
         let audit = mock.audit().only(|one| one.verdict == ArrivalVerdict::Allowed);
         let number = |path: &str| path[1..].parse::<u32>().expect("a number");
         for (place, one) in (0..).zip(audit.arrivals()) {
-            let off = number(&one.path).abs_diff(place);
-            assert!(off <= 4, "{hints:?}: {} came as number {place}", one.path);
+            let number = number(&one.path);
+            let most = if (10..12).contains(&number) { 14 } else { 4 };
+            assert!(
+                number.abs_diff(place) <= most,
+                "{hints:?}: {number} came as number {place}"
+            );
         }
     }
 }
@@ -263,4 +287,56 @@ async fn a_server_that_throttles_everything_is_not_retried_for_ever() {
     assert_eq!(storm.failed, 400);
     let sent = mock.audit().count();
     assert!(sent <= 440, "{sent} attempts of 400 calls");
+}
+
+/// Makes ten calls a second with the defaults of a user, of which every tenth goes to `/search`. Returns
+/// the calls that failed, the lowest rate in effect and the last one.
+async fn ten_a_second(mock: &MockApi, seconds: u64) -> (usize, u64, u64) {
+    let client = client_with(mock, 200, |_| {});
+    let upstream = client.upstream("strict").expect("there");
+    let failed = Arc::new(AtomicUsize::new(0));
+    let (mut lowest, mut last) = (200, 200);
+    let mut running = Vec::new();
+    for number in 0..seconds * 10 {
+        let path = if number % 10 == 9 { "/search" } else { "/items" };
+        let (call, failed) = (client.get("strict", path), Arc::clone(&failed));
+        running.push(Background::start(async move {
+            let well = call.send().await.is_ok_and(|response| response.status().is_success());
+            failed.fetch_add(usize::from(!well), Ordering::Relaxed);
+        }));
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let target = upstream.group("default").expect("a group");
+        last = upstream
+            .effective_limits(target)
+            .first()
+            .expect("a limit")
+            .rate
+            .quantity();
+        lowest = lowest.min(last);
+    }
+    for one in running {
+        one.join().await;
+    }
+    (failed.load(Ordering::Relaxed), lowest, last)
+}
+
+// A twentieth of the limit is used, and one call is throttled: another program, or chance.
+#[tokio::test(start_paused = true)]
+async fn one_429_far_below_the_limit_leaves_it_alone() {
+    let mock = server(200, CountKind::Sliding, ServerHints::Nothing);
+    let refusal = ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
+    mock.rewrite(Script::new().rule(ScriptMatch::always().numbers(55..56), refusal));
+    assert_eq!(ten_a_second(&mock, 30).await, (0, 200, 200));
+}
+
+// `/search` always answers 429, one call a second of ten. The other nine have as much of the limit as they
+// use, but for a few seconds at the beginning, and all of them succeed.
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_that_always_throttles_does_not_starve_its_group() {
+    let mock = server(200, CountKind::Sliding, ServerHints::Nothing);
+    let refusal = ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
+    mock.rewrite(Script::new().rule(ScriptMatch::path("/search"), refusal));
+    let (failed, lowest, last) = ten_a_second(&mock, 300).await;
+    assert_eq!(failed, 300, "only `/search` fails");
+    assert!(lowest >= 4 && last >= 10, "{lowest}/s at worst, {last}/s at last");
 }

@@ -4,6 +4,9 @@
 //! calls are throttled and none passes. An outage looks the same at first. So the rate falls to the
 //! counted units only after several throttles without a success, not below half, and once in a
 //! window: a burst that a hidden shorter limit cuts must not drive it down.
+//!
+//! A window that is full lets calls pass as units leave it. If the API throttles while clearly fewer
+//! units are in the window than at the first step, it was not full, and the limit is what it was.
 
 use core::time::Duration;
 
@@ -18,6 +21,16 @@ pub(super) struct FullWindow {
     suspected: Option<Suspicion>,
     /// Time of the last step that such throttles caused.
     lowered: Option<Nanos>,
+    /// The first step, until a call passes.
+    first_step: Option<FirstStep>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FirstStep {
+    /// Units let through before it.
+    admitted: u64,
+    /// The rate before it.
+    from: FineRate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +45,7 @@ impl FullWindow {
     pub(super) const NONE: Self = Self {
         suspected: None,
         lowered: None,
+        first_step: None,
     };
 
     /// Starts to count throttles.
@@ -43,9 +57,24 @@ impl FullWindow {
         });
     }
 
+    /// Stores the rate before the first step.
+    pub(super) const fn begin(&mut self, admitted: u64, from: FineRate) {
+        self.first_step = Some(FirstStep { admitted, from });
+    }
+
     /// Forgets the throttles: a call has passed.
     pub(super) const fn clear(&mut self) {
+        (self.suspected, self.first_step) = (None, None);
+    }
+
+    /// Returns the rate before the first step if a throttle shows that the window was not full.
+    fn refute(&mut self, admitted: u64) -> Option<FineRate> {
+        let admitted = FineRate::units(admitted);
+        let step = self
+            .first_step
+            .take_if(|step| admitted.is_far_below(FineRate::units(step.admitted)))?;
         self.suspected = None;
+        Some(step.from)
     }
 
     /// Counts a throttle. Returns the units let through before, once the window is surely full.
@@ -65,9 +94,14 @@ impl FullWindow {
 
 impl AdaptiveLimit {
     /// Applies a throttle that comes while nothing passes.
-    pub(super) fn throttled_again(&mut self, now: Nanos) -> LimitChange {
+    pub(super) fn throttled_again(&mut self, now: Nanos, admitted: u64) -> LimitChange {
         if !self.is_long() {
             return LimitChange::Unmoved;
+        }
+        if let Some(before) = self.full_window.refute(admitted) {
+            (self.burst, self.upper_bound) = (None, None);
+            self.rise_to(before.min(self.top()).max(self.level));
+            return LimitChange::Raised;
         }
         let Some(admitted) = self.full_window.count(now, self.window()) else {
             return LimitChange::Unmoved;

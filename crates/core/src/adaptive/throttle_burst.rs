@@ -2,7 +2,6 @@
 //!
 //! The rate was too high, and the units let through before show by how much, as far as they can be
 //! counted. Of one burst only the first throttle counts, unless a later one brings a better count.
-//! A throttle while little of the limit was used is about another user of the key, or an outage.
 
 use super::fine_rate::FineRate;
 use super::upper_bound::UpperBound;
@@ -29,7 +28,7 @@ impl AdaptiveLimit {
     pub(super) fn throttled(&mut self, now: Nanos, sent: Nanos, counts: ThrottleCounts) -> LimitChange {
         let admitted = counts.admitted;
         if self.shrunk.is_some_and(|shrunk| sent <= shrunk) {
-            let change = self.throttled_again(now);
+            let change = self.throttled_again(now, admitted);
             return match (change, self.burst) {
                 (LimitChange::Unmoved, Some(burst)) => self.count_on(now, burst, admitted),
                 (LimitChange::Unmoved, None) => LimitChange::SameBurst,
@@ -38,7 +37,7 @@ impl AdaptiveLimit {
         }
         // A lowered rate is tried before it is lowered again.
         if !self.is_tried || admitted == 0 {
-            return self.throttled_again(now);
+            return self.throttled_again(now, admitted);
         }
         if !self.is_about_rate(now, counts) {
             if self.is_long() {
@@ -58,19 +57,10 @@ impl AdaptiveLimit {
                 throttled_at,
                 admitted,
             });
+            self.full_window.begin(admitted, throttled_at);
             self.place_upper_bound(throttled_at, admitted);
         }
         change
-    }
-
-    /// Returns true if the limit was in use, so that a lower one would have avoided the throttle. A
-    /// long window is lowered once in a window at most.
-    fn is_about_rate(&self, now: Nanos, counts: ThrottleCounts) -> bool {
-        let two = FineRate::units(2);
-        let half = self.level.halved(two).max(two);
-        let in_use = FineRate::units(counts.used) >= half || self.is_countable(counts.admitted);
-        let recently = self.shrunk.is_some_and(|shrunk| now.since(shrunk) < self.window());
-        in_use && !(self.is_long() && recently)
     }
 
     /// Recounts within a burst. The first throttle may overtake successes that were sent before it,
@@ -90,7 +80,7 @@ impl AdaptiveLimit {
     /// Returns true if enough units were let through to count by. Over a longer span the throttle may
     /// come from another limit with a shorter window. A burst that is cut short does not describe an
     /// hour.
-    fn is_countable(&self, admitted: u64) -> bool {
+    pub(super) fn is_countable(&self, admitted: u64) -> bool {
         admitted >= Self::MIN_COUNTED && !self.is_long()
     }
 

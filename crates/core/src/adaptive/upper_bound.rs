@@ -22,6 +22,9 @@ pub(super) struct UpperBound {
 }
 
 impl UpperBound {
+    /// Six throttles an hour at most.
+    pub(super) const LONGEST_REST: Duration = Duration::from_mins(10);
+
     /// Builds a bound from stored state, without a recent throttle.
     pub(super) const fn remembered(at: FineRate, now: Nanos) -> Self {
         Self {
@@ -35,14 +38,19 @@ impl UpperBound {
     pub(super) fn hit(now: Nanos, at: FineRate, before: Option<Self>, window: Duration) -> Self {
         let same = before.filter(|before| at.is_near(before.at));
         let since = same.map_or(now, |before| before.since);
-        let windows = if window > SHORTEST_WINDOW { LONG_REST } else { REST };
-        let least = window.max(SHORTEST_WINDOW).saturating_mul(windows);
-        let rest = (now.since(since) / REST_SHARE).min(LONGEST_REST).max(least);
+        let least = Self::shortest_rest(window);
+        let rest = (now.since(since) / REST_SHARE).min(Self::LONGEST_REST).max(least);
         Self {
             at,
             rests_until: now.saturating_add(rest),
             since,
         }
+    }
+
+    /// Returns the rest below a new bound.
+    pub(super) fn shortest_rest(window: Duration) -> Duration {
+        let windows = if window > SHORTEST_WINDOW { LONG_REST } else { REST };
+        window.max(SHORTEST_WINDOW).saturating_mul(windows)
     }
 
     /// Returns true if the rest is over.
@@ -62,5 +70,3 @@ const REST: u32 = 20;
 const LONG_REST: u32 = 2;
 /// The rest is a tenth of the age of the bound.
 const REST_SHARE: u32 = 10;
-/// Six throttles an hour at most.
-const LONGEST_REST: Duration = Duration::from_mins(10);

@@ -133,7 +133,8 @@ impl HealthSettings {
         sleep_jitter: Share::percent(25),
         cooldown: CooldownRule::Share,
         cooldown_factor: RateFactor::percent(200),
-        sleep_share: Share::percent(5),
+        // With its jitter a Sleep takes a twentieth of the outage at most.
+        sleep_share: Share::percent(4),
         throttle_share: Share::percent(50),
         throttle_floor: FIVE_A_SECOND,
         concurrency: None,

@@ -4,6 +4,7 @@ mod evidence;
 mod growth;
 mod laws;
 mod long_windows;
+mod rate_evidence;
 mod simulated_server;
 mod storms;
 

@@ -52,7 +52,7 @@ fn a_throttle_counts_only_if_half_of_the_limit_was_in_use() {
     for (configured, admitted, used, change) in [
         (35, 7, 18, LimitChange::Shrunk),
         (35, 7, 17, LimitChange::Unmoved),
-        (35, 8, 0, LimitChange::Shrunk),
+        (35, 8, 17, LimitChange::Unmoved),
         (35, 0, 35, LimitChange::Unmoved),
         (2, 1, 2, LimitChange::Shrunk),
         (2, 1, 1, LimitChange::Unmoved),

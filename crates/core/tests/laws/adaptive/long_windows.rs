@@ -49,6 +49,25 @@ fn few_throttles_show_a_full_window_if_they_last() {
     }
 }
 
+// 300 passed before a storm of 429s. A full window of 300 would let calls pass once 60 have left it; the
+// storm throttles on, so it is an outage, and the limit is as before. At 240 of 300 that is not yet sure.
+#[test]
+fn throttles_after_units_left_the_window_restore_the_limit() {
+    let mut learned = guard(per_minute(500));
+    throttle(&mut learned, 100, 300);
+    for _ in 0..8 {
+        throttle(&mut learned, 101, 300);
+    }
+    assert_eq!(throttle(&mut learned, 110, 240), (LimitChange::Unmoved, 300));
+    assert_eq!(throttle(&mut learned, 112, 239), (LimitChange::Raised, 500));
+    assert_eq!(learned.drift(Nanos::from_secs(112)), None);
+    assert_eq!(
+        throttle(&mut learned, 113, 230),
+        (LimitChange::Unmoved, 500),
+        "one step per storm"
+    );
+}
+
 #[test]
 fn a_success_after_the_shrink_shows_that_the_window_is_not_full() {
     let mut learned = guard(per_minute(500));

@@ -66,7 +66,7 @@ fn each_profile_has_exactly_these_values() {
         sleep_jitter:        [percent(25), percent(25), Share::NONE];
         cooldown:            [CooldownRule::Share, CooldownRule::Doubling, CooldownRule::Doubling];
         cooldown_factor:     [RateFactor::percent(200), RateFactor::percent(200), RateFactor::ONE];
-        sleep_share:         [percent(5), percent(5), percent(5)];
+        sleep_share:         [percent(4), percent(5), percent(5)];
         throttle_share:      [percent(50), percent(50), percent(50)];
         throttle_floor:      [rate("5/s"), rate("5/s"), rate("5/s")];
         concurrency:         [None, Some(4), None];
