@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::event::{EventKind, FailureLabel};
 use crate::http::{AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook};
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
+use crate::rules::WhenAsleep;
 use crate::upstream::{AcquireOptions, AttemptResult, Permit, Verdict};
 
 /// Finished attempt.
@@ -120,7 +121,12 @@ impl CallState<'_> {
         let code = parts.status.as_u16();
         let (verdict, pending_body) = match permit {
             Some(permit) => {
-                let (verdict, pending_body) = permit.settle_head(AttemptResult::response(code, &parts.headers));
+                let mut result = AttemptResult::response(code, &parts.headers);
+                // Where callers fail fast, every throttle counts.
+                if self.client.api.rules.when_asleep == WhenAsleep::Wait {
+                    result = result.with_path(self.request.uri.path());
+                }
+                let (verdict, pending_body) = permit.settle_head(result);
                 (verdict, Some(pending_body))
             }
             None => (Verdict::NOTHING, None),

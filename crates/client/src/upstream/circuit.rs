@@ -3,6 +3,7 @@
 //! An API has one circuit, or one for each group if the rules say so.
 
 mod slow_start;
+mod throttled_paths;
 mod transitions;
 
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use outflow_core::{
 use super::group_slot;
 use crate::rules::{HealthScope, Rules};
 use slow_start::SlowStart;
+use throttled_paths::ThrottledPaths;
 
 /// All circuits of an API.
 #[derive(Debug)]
@@ -149,6 +151,7 @@ pub(super) struct Circuit {
     revoked_below: u64,
     recovery: Recovery,
     pub(super) slow_start: SlowStart,
+    pub(super) throttled_paths: ThrottledPaths,
     /// Probes may have a rate of their own, even where nothing else is limited.
     probes: Option<Meter>,
 }
@@ -170,6 +173,7 @@ impl Circuit {
             health,
             probes: probe_limit(config).map(|limit| Meter::new(&limit, moment)),
             in_flight: 0,
+            throttled_paths: ThrottledPaths::default(),
             revoked_below: 0,
             recovery: Recovery::default(),
         }

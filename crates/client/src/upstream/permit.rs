@@ -199,6 +199,7 @@ pub struct AttemptResult<'a> {
     /// True if the call counts from its sending, and its end is not reported.
     pub(super) counted: bool,
     pub(super) names_limit: bool,
+    pub(super) path: Option<&'a str>,
 }
 
 impl<'a> AttemptResult<'a> {
@@ -237,6 +238,14 @@ impl<'a> AttemptResult<'a> {
         self
     }
 
+    /// Adds the path of the call. A path that the API throttles again while it lets other calls pass lowers no
+    /// limit, and counts as no failure.
+    #[must_use]
+    pub const fn with_path(mut self, path: &'a str) -> Self {
+        self.path = Some(path);
+        self
+    }
+
     /// Reports nothing: the call counts from its sending.
     pub(super) const fn counted() -> Self {
         let mut result = Self::cancelled();
@@ -251,6 +260,7 @@ impl<'a> AttemptResult<'a> {
             unsent: false,
             counted: false,
             names_limit: false,
+            path: None,
         }
     }
 }

@@ -32,6 +32,17 @@ pub(in crate::upstream) struct SentAttempt {
 }
 
 impl PermitPool {
+    /// Records the path of a success or a throttle. Returns true for a throttle that is about its path.
+    fn record_path(&mut self, circuit: usize, effect: OutcomeClass, result: &AttemptResult<'_>, now: Nanos) -> bool {
+        let paths = &mut self.circuits.get_mut(circuit).throttled_paths;
+        match effect {
+            OutcomeClass::Success => paths.record_pass(now, result.path),
+            OutcomeClass::Throttled => return paths.record_throttle(now, result.path),
+            _ => {}
+        }
+        false
+    }
+
     /// Records the latency of a response.
     fn observe_latency(&mut self, circuit: usize, latency: Duration) {
         self.in_flight.latency.observe(latency);
@@ -104,17 +115,22 @@ impl AdmissionState {
             circuit: known.circuit,
             ticket: Some(known.ticket),
         };
-        let change = self.pool.learn_throttle(sent, &classified.outcome, now);
-        let is_explained =
-            effect == OutcomeClass::Throttled && matches!(change, LimitChange::Shrunk | LimitChange::SameBurst);
+        let is_about_path = self.pool.record_path(known.circuit, effect, result, now);
+        let change = if is_about_path {
+            LimitChange::Unmoved
+        } else {
+            self.pool.learn_throttle(sent, &classified.outcome, now)
+        };
         // A lower limit answers the throttle: one cause, one reaction. A lowered limit begins a new throttle
         // burst afterwards, and its cause belongs to the old.
+        let is_answered = matches!(change, LimitChange::Shrunk | LimitChange::SameBurst);
+        let is_lowered = effect == OutcomeClass::Throttled && is_answered;
         if matches!(effect, OutcomeClass::Success | OutcomeClass::Neutral) {
             self.pool.observe_latency(known.circuit, now.since(sent.at));
         }
         match effect {
             OutcomeClass::Success => {}
-            _ if is_explained => self.record(&mut response, classified.outcome.explained(), now),
+            _ if is_lowered || is_about_path => self.record(&mut response, classified.outcome.explained(), now),
             _ => self.record(&mut response, classified.outcome, now),
         }
         // The event of a throttle response counts that response.
@@ -130,7 +146,7 @@ impl AdmissionState {
             self.pool.learn_success(sent, now);
         }
         self.dispatch_if_freed(now);
-        let limit_feedback = if is_explained {
+        let limit_feedback = if is_lowered {
             LimitFeedback::Lowered
         } else {
             LimitFeedback::None
