@@ -90,7 +90,8 @@ impl AuditEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct AuditActor(pub(crate) SmolStr);
 
-fn truncate(text: SmolStr) -> SmolStr {
+/// Cuts a reason to a sentence or two.
+pub(crate) fn truncate(text: SmolStr) -> SmolStr {
     let end = text.floor_char_boundary(MAX_REASON.min(text.len()));
     text.get(..end).map(SmolStr::new).unwrap_or_default()
 }

@@ -52,7 +52,7 @@ use crate::event::{Event, EventKind, Events, ReloadEvent};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::send;
 use crate::tasks::Tasks;
-use crate::upstream::Upstream;
+use crate::upstream::{CallDecision, Upstream};
 
 /// Client for a set of APIs. Clones share one client.
 ///
@@ -293,13 +293,26 @@ impl Outflow {
         shape: ResponseShape,
     ) -> Result<Response, Error> {
         let _counted = CountGuard::new(&self.inner.in_progress);
+        let client = self.find_client(found, &mut spec)?;
+        send::make(&client, spec, shape).await
+    }
+
+    pub(crate) async fn explain(
+        &self,
+        found: Option<Arc<ApiClient>>,
+        mut spec: Box<CallSpec>,
+    ) -> Result<CallDecision, Error> {
+        let client = self.find_client(found, &mut spec)?;
+        send::explain(&client, spec).await
+    }
+
+    /// Returns the client of a call's API, unless the call is invalid.
+    fn find_client(&self, found: Option<Arc<ApiClient>>, spec: &mut CallSpec) -> Result<Arc<ApiClient>, Error> {
         if let Some(error) = spec.error.take() {
             return Err(error.into());
         }
-        let Some(client) = found.or_else(|| self.inner.table.find(&spec.api)) else {
-            return Err(ErrorReason::UnknownApi(spec.api).into());
-        };
-        send::make(&client, spec, shape).await
+        let client = found.or_else(|| self.inner.table.find(&spec.api));
+        client.ok_or_else(|| ErrorReason::UnknownApi(spec.api.clone()).into())
     }
 
     fn new(table: ApiTable, deps: ClientDeps) -> Self {

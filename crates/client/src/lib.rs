@@ -56,8 +56,9 @@ pub use refusal::{Refusal, RefusalReason};
 pub use rules::{AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep};
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, AcquireOptions, AttemptResult, ConcurrencyBound, EffectiveLimit, FleetShare, GroupReport, HealthReport,
-    InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota, SharedTimer, Target,
+    Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
+    EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
+    LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause, Target,
     Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 

@@ -33,9 +33,7 @@ pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
 pub use rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 pub use snapshot::{HealthSnapshot, RampStage};
-pub use state::{
-    CircuitState, HealthOverride, HealthState, HealthTransition, TransitionFigures, TransitionReason,
-};
+pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionFigures, TransitionReason};
 
 use crate::backoff::uniform;
 use crate::time::span_nanos;

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorReason};
 use crate::http::HOP_BY_HOP;
 use crate::rules::WaitMode;
 use crate::trace::TraceContext;
-use crate::upstream::Permit;
+use crate::upstream::{CallDecision, Permit};
 
 /// Builder of a call.
 ///
@@ -326,6 +326,23 @@ impl Call {
     pub async fn send_streaming(self) -> Result<Response, Error> {
         let shape = ResponseShape::Streaming;
         self.client.make(self.found, self.spec, shape).await
+    }
+
+    /// Decides what would happen to the call now: it starts, waits, is refused at once, or the cache responds. It
+    /// takes nothing and sends nothing, and other calls may come first.
+    ///
+    /// ```no_run
+    /// # async fn look(client: outflow::Outflow) -> Result<(), outflow::Error> {
+    /// let decision = client.get("github", "/repos/rust-lang/rust").explain().await?;
+    /// println!("{}", decision.name());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the call is invalid as written.
+    pub async fn explain(self) -> Result<CallDecision, Error> {
+        self.client.explain(self.found, self.spec).await
     }
 
     fn with_error(mut self, error: ErrorReason) -> Self {

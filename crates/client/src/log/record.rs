@@ -39,6 +39,8 @@ pub(super) enum LogValue<'a> {
     Number(u64),
     /// Share of one.
     Ratio(f64),
+    /// A key that every such line has, without a value: `-`, or `null` in JSON.
+    Missing,
 }
 
 impl<'a> Record<'a> {
@@ -61,6 +63,12 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Adds a key that every such line has, with or without a value.
+    pub(super) fn with_or_missing(self, key: Key, value: Option<impl Into<LogValue<'a>>>) -> Self {
+        let value = value.map_or(LogValue::Missing, Into::into);
+        self.with(key, value)
+    }
+
     /// Adds the API and group of the event.
     pub(super) fn with_subject(self, event: &'a Event, group: Option<&'a SmolStr>) -> Self {
         self.with(key::API, LogValue::Text(&event.api))
@@ -74,12 +82,14 @@ impl<'a> Record<'a> {
 
     /// Adds health gauges.
     pub(super) fn with_gauges(self, vitals: &HealthGauges) -> Self {
-        self.with(key::SLEEP, vitals.sleep.unwrap_or_default())
+        // A cooldown sends nothing either.
+        let sleep = vitals.sleep.or(vitals.retry_after);
+        self.with(key::SLEEP, sleep.unwrap_or_default())
             .with(key::STREAK, vitals.streak)
             .with(key::ERROR_RATE, LogValue::share(vitals.error_ppm))
             .with(key::RATE, LogValue::PerSecond(vitals.rate))
             .with(key::SEM, vitals.concurrency)
-            .with_some(key::RETRY_AFTER, vitals.retry_after)
+            .with_or_missing(key::RETRY_AFTER, vitals.retry_after)
     }
 }
 
@@ -132,6 +142,7 @@ impl LogValue<'_> {
             Self::Rate(rate) => write!(text, "{rate}"),
             Self::Number(number) => write!(text, "{number}"),
             Self::Ratio(ratio) => write!(text, "{ratio}"),
+            Self::Missing => write!(text, "-"),
         };
         text.finish()
     }

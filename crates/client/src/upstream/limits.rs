@@ -14,8 +14,8 @@ mod scopes;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift, Meter, MeterEvent,
-    MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming,
+    Accounting, AlertChange, ClockPair, Cost, Decision, Health, HealthSnapshot, Limit, LimitChange, LimitDrift, Meter,
+    MeterEvent, MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -24,9 +24,11 @@ pub(super) use overdraft::Overdraft;
 pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};
 pub(super) use scopes::{FreedBy, LimitScopes};
 
+use super::explain::LimitRates;
 use super::fleet_share::FleetShare;
 use super::in_flight::SentAttempt;
 use super::report::{EffectiveLimit, LimitReport, LimitScope, RemainingQuota};
+use crate::event::DriftChange;
 use limit_state::LimitState;
 
 /// The live limits of a group, or the shared limits of an API.
@@ -122,12 +124,7 @@ impl ScopeLimits {
         if self.is_empty() {
             return Decision::Allow(None);
         }
-        if now < self.cooldown.until {
-            return Decision::WaitUntil(self.cooldown.until);
-        }
-        if (!self.overdraft.is_nothing() || cost.units() > self.max_fitting)
-            && let Some(until) = self.find_heavy_start(now, cost)
-        {
+        if let Some(until) = self.find_block(now, cost) {
             return Decision::WaitUntil(until);
         }
         let cost = self.fitting_cost(cost);
@@ -138,6 +135,30 @@ impl ScopeLimits {
             }
         }
         decision.map(Some)
+    }
+
+    /// Checks as [`take`](Self::take) decides, and takes nothing. Returns the time to send: later than now where a
+    /// limit is paced.
+    pub(super) fn check_start(&mut self, now: Nanos, cost: Cost) -> Decision<Nanos> {
+        if self.is_empty() {
+            return Decision::Allow(now);
+        }
+        match self.find_block(now, cost) {
+            Some(until) => Decision::WaitUntil(until),
+            None => self.meters.check_start(now, self.fitting_cost(cost)),
+        }
+    }
+
+    /// Returns the end of a wait that the meters do not know: a cooldown, or calls heavier than a lowered limit.
+    #[inline]
+    fn find_block(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
+        if now < self.cooldown.until {
+            return Some(self.cooldown.until);
+        }
+        if self.overdraft.is_nothing() && cost.units() <= self.max_fitting {
+            return None;
+        }
+        self.find_heavy_start(now, cost)
     }
 
     /// Returns when a call can start, if not now, while one costs more than a lowered limit holds. Each
@@ -310,25 +331,40 @@ impl ScopeLimits {
     }
 
     /// Reports each limit in effect.
-    pub(super) fn reports(&mut self, now: Nanos, waiting: u64) -> Vec<LimitReport> {
+    /// `health` is that of their circuit, if they follow one.
+    pub(super) fn reports(&mut self, now: Nanos, waiting: u64, health: Option<&HealthSnapshot>) -> Vec<LimitReport> {
         let usage: Vec<_> = self.meters.usage(now, waiting).collect();
-        let limits = self.meters.statuses(now).zip(usage).zip(&self.states);
-        let report = |(((limit, _), usage), state): (((&Limit, _), _), &LimitState)| LimitReport {
-            limit: *limit,
-            usage,
-            drift: state.adaptive.drift(now),
-            history: state.history(),
-        };
+        let rates: Vec<_> = self.rates(now).collect();
+        let limits = self.meters.statuses(now).zip(usage).zip(&self.states).zip(rates);
+        let report =
+            |((((limit, _), usage), state), rates): ((((&Limit, _), _), &LimitState), LimitRates)| LimitReport {
+                limit: *limit,
+                usage,
+                drift: state.adaptive.drift(now),
+                lowered: rates.lowered(health, now),
+                history: state.history(),
+            };
         limits.map(report).collect()
     }
 
-    /// Returns the drifts that changed since the last call.
-    pub(super) fn take_drift(&mut self, now: Nanos) -> impl Iterator<Item = Option<LimitDrift>> {
+    /// Returns the drifts that changed since the last call, with the direction of the change.
+    pub(super) fn take_drift(&mut self, now: Nanos) -> impl Iterator<Item = (Option<LimitDrift>, DriftChange)> {
         let drifts = self.states.iter_mut().map(move |state| {
             let drift = state.adaptive.drift(now);
-            (state.update_drift(drift), drift)
+            Some((drift, state.update_drift(drift)?))
         });
-        drifts.filter_map(|(changed, drift)| changed.then_some(drift))
+        drifts.flatten()
+    }
+
+    /// Returns the rates of each limit.
+    pub(super) fn rates(&mut self, now: Nanos) -> impl Iterator<Item = LimitRates> {
+        let limits = self.meters.statuses(now).zip(&self.configured).zip(&self.states);
+        limits.map(move |(((limit, _), configured), state)| LimitRates {
+            configured: configured.rate(),
+            adapted: state.adaptive.effective(),
+            effective: limit.rate(),
+            drifting: state.adaptive.drift(now).map(|drift| drift.lasting),
+        })
     }
 
     /// Returns the slowest rate in effect.

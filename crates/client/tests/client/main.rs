@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod end_to_end;
+mod explain;
 mod http;
 mod init;
 mod layer;
