@@ -112,7 +112,7 @@ impl fmt::Display for WaitReason {
             }
             Self::Turn => f.write_str("other calls are ahead in the queue"),
             Self::Concurrency { most, rule } => write!(f, "{most} of {most} calls are in flight: {rule}"),
-            Self::Cooldown => f.write_str("the API asked to wait"),
+            Self::Cooldown => f.write_str("the API asked to wait, and calls then start one after another"),
             Self::State(cause) => cause.fmt(f),
         }
     }

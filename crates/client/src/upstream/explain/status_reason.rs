@@ -4,7 +4,7 @@ use outflow_core::{HealthSnapshot, HealthState, Nanos};
 
 use super::super::permit_pool::PermitPool;
 use super::super::report::{CircuitRate, ReportCollector};
-use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause, WaitReason};
+use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause};
 
 impl PermitPool {
     /// Returns the state of a circuit with its reason.
@@ -56,7 +56,7 @@ impl ReportCollector<'_> {
         }
         if let Some(until) = snapshot.cooling_until {
             let left = ReadableSpan(until.since(now));
-            return Some(format!("{} for another {left}", WaitReason::Cooldown));
+            return Some(format!("the API asked to wait for another {left}"));
         }
         if let Some(lowered) = self.pool.lowered_limit(circuit, &snapshot, now) {
             return Some(format!("the limit is {lowered}"));

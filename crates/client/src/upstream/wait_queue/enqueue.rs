@@ -181,7 +181,8 @@ impl AdmissionState {
         };
         let is_late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
         let is_new = request.position == QueuePosition::New;
-        if request.mode == WaitMode::Reject {
+        // A call whose time is over is late in any mode, as it is for the dispatcher.
+        if deadline >= now && request.mode == WaitMode::Reject {
             Some(RefusalReason::Busy(estimate.reason.clone()))
         } else if is_late {
             Some(RefusalReason::TooLate(estimate.reason.clone()))

@@ -153,6 +153,8 @@ async fn explain_of_a_ramp_names_its_end() {
         bed.calls(2).await;
         tokio::time::sleep(SECOND / 10).await;
     }
+    // Starts are spaced for a second after a wait of the server.
+    tokio::time::sleep(2 * SECOND).await;
     bed.keep_busy(60).await;
     let (said, _) = bed.compare(&ExplainedCall::get()).await;
     let text = sentence(&bed, &said);

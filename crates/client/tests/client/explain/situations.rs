@@ -36,7 +36,7 @@ fn config(random: &mut Rng) -> String {
     for settings in [
         &["", "", "concurrency = 1", "concurrency = 3"][..],
         &["", "", "max_wait = \"1s\"", "max_wait = \"2m\""],
-        &["", "", "", "queue = 2"],
+        &["", "", "queue = 2"],
         &["", "", "", "rate_limit_mode = \"reject\""],
         &["", "cache = \"standard\""],
         &["", "", "adaptive = \"off\""],
@@ -75,10 +75,10 @@ async fn live(bed: &mut ExplainBed, random: &mut Rng) {
         let pause = one_of(random, &[0, 1, 40, 300, 1_100, 7_000, 61_000]);
         tokio::time::sleep(Duration::from_millis(pause)).await;
     }
-    if random.u32(0..4) == 0 {
-        let slow = Latency::Fixed(Duration::from_secs(2));
-        bed.mock.delay(slow, slow);
-        bed.keep_busy(random.usize(1..6)).await;
+    if random.bool() {
+        let way = Latency::Fixed(Duration::from_millis(one_of(random, &[25, 2_000])));
+        bed.mock.delay(way, way);
+        bed.keep_busy(random.usize(1..30)).await;
     }
     match random.u32(0..14) {
         0 => bed.upstream().force_health(None, HealthOverride::Sleep),
@@ -106,7 +106,7 @@ fn asked(random: &mut Rng) -> ExplainedCall {
     ExplainedCall {
         method: one_of(random, &[Method::GET, Method::GET, Method::POST]),
         path: one_of(random, &["/asked", "/kept"]),
-        cost: one_of(random, &[None, None, Some(2), Some(40)]),
+        cost: one_of(random, &[None, None, None, None, None, Some(2), Some(2), Some(40)]),
         priority: one_of(random, &[Priority::Low, Priority::Normal, Priority::High]),
         mode: one_of(
             random,
@@ -114,16 +114,11 @@ fn asked(random: &mut Rng) -> ExplainedCall {
         ),
         max_wait,
         timeout,
-        cache: one_of(
-            random,
-            &[
-                CacheDirective::Configured,
-                CacheDirective::Configured,
-                CacheDirective::Configured,
-                CacheDirective::Bypass,
-                CacheDirective::Only,
-            ],
-        ),
+        cache: match random.u32(0..12) {
+            0 => CacheDirective::Only,
+            1 => CacheDirective::Bypass,
+            _ => CacheDirective::Configured,
+        },
     }
 }
 

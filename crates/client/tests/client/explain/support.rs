@@ -131,7 +131,8 @@ impl ExplainBed {
 
     /// Starts calls that go on in the background.
     pub(crate) async fn keep_busy(&mut self, count: usize) {
-        self.background.extend((0..count).map(|_| self.start("/busy")));
+        let calls: Vec<_> = (0..count).map(|_| self.start("/busy")).collect();
+        self.background.extend(calls);
         // Every call that may start has started.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -177,7 +178,8 @@ pub(crate) fn assert_met(said: &CallDecision, met: &MetResult) {
             if finished.attempts > 0 {
                 assert!(!finished.waited.is_zero(), "{text}: {met:?}");
             }
-            let is_exact = estimate.position == 0 && matches!(estimate.reason, WaitReason::Limit { .. });
+            let is_first = estimate.position == 0;
+            let is_exact = is_first && !matches!(estimate.reason, WaitReason::Concurrency { .. });
             if let Some(eta) = estimate.eta.filter(|_| is_exact && finished.attempts > 0) {
                 let start = met.at.saturating_add(finished.waited);
                 let late = start.since(eta).max(eta.since(start));
