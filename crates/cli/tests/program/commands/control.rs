@@ -82,9 +82,63 @@ fn health_set_holds_an_api_until_release() {
     assert!(held.contains("Sleep (held)"), "{held}");
     assert_ne!(running.call("/demo/a").0, 200, "nothing goes");
     assert!(running.output(&["status"]).contains("Sleep (held)"));
+    let explained = running.output(&["explain", "demo", "/a"]);
+    assert!(explained.contains("decision  refuse"), "{explained}");
     let released = running.json(&["health", "release", "demo", "--reason", "over"]);
     assert_eq!(released["health"][0]["held"], Value::Null, "{released}");
     assert_eq!(running.call("/demo/a").0, 200, "a probe may go");
+}
+
+// The body of a 503 names `outflow status` for the reason, and status had no such column.
+#[test]
+fn status_shows_the_reason_of_a_503() {
+    let running = DevProcess::start();
+    running.output(&["health", "set", "demo", "cache-only", "--reason", "a move"]);
+    let (status, body) = running.call("/demo/a");
+    assert_eq!(status, 503, "{body}");
+    let problem: Value = serde_json::from_str(&body).expect("a problem");
+    let advice = problem["advice"].as_str().expect("advice");
+    assert!(advice.contains("`outflow status` shows the reason"), "{advice}");
+    let shown = running.output(&["status"]);
+    assert!(
+        shown.lines().next().is_some_and(|head| head.ends_with("reason")),
+        "{shown}"
+    );
+    let explained = running.output(&["explain", "demo", "/a"]);
+    for text in [problem["detail"].as_str().expect("detail"), &shown, &explained] {
+        assert!(
+            text.contains("an operator (127.0.0.1:") && text.contains(") forced CacheOnly "),
+            "{text}"
+        );
+        assert!(
+            text.contains("with the reason \"a move\": `outflow health release` ends it"),
+            "{text}"
+        );
+    }
+    let row = shown.lines().find(|line| line.starts_with("demo")).expect("a row");
+    assert!(row.contains("release") && row.contains("0 of 0"), "{row}");
+}
+
+// A cost of ten needs the whole limit of a second, and a call just before each question used a part of it.
+#[test]
+fn explain_follows_the_options_of_a_call() {
+    let running = DevProcess::start();
+    let ended = running.output(&["explain", "demo", "/", "--cost", "11"]);
+    assert!(ended.contains("decision  never"), "{ended}");
+    for (option, decision) in [
+        (&["--priority", "high"][..], "wait"),
+        (&["--no-wait"], "refuse"),
+        (&["--max-wait", "1ms"], "refuse"),
+        (&["--deadline", "1ms"], "refuse"),
+    ] {
+        running.call("/demo/a");
+        let explained = running.json(&[&["explain", "demo", "/", "--cost", "10"][..], option].concat());
+        assert_eq!(
+            (&explained["decision"], &explained["why"]),
+            (&decision.into(), &"limit".into()),
+            "{explained}"
+        );
+    }
 }
 
 #[test]

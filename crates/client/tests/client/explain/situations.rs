@@ -26,6 +26,7 @@ fn config(random: &mut Rng) -> String {
         &[
             "[]",
             "[\"5/s\"]",
+            "[\"2/s\"]",
             "[\"35/s\"]",
             "[\"3/min\"]",
             "[\"1/h\"]",
@@ -80,7 +81,7 @@ async fn live(bed: &mut ExplainBed, random: &mut Rng) {
         bed.mock.delay(way, way);
         bed.keep_busy(random.usize(1..30)).await;
     }
-    match random.u32(0..14) {
+    match random.u32(0..20) {
         0 => bed.upstream().force_health(None, HealthOverride::Sleep),
         1 => bed.upstream().force_health(None, HealthOverride::CacheOnly),
         2 => bed.upstream().force_health(None, HealthOverride::Throttle),
@@ -99,6 +100,10 @@ fn asked(random: &mut Rng) -> ExplainedCall {
         Some(30),
         Some(900),
         Some(5_000),
+        Some(90_000),
+        None,
+        None,
+        None,
         Some(90_000),
     ];
     let mut span = || one_of(random, &spans).map(Duration::from_millis);
