@@ -179,7 +179,6 @@ impl LogObserver {
                 LogValue::Number(number) => line.push_raw(key, *number),
                 LogValue::Ratio(ratio) => line.push_raw(key, *ratio),
                 LogValue::Word(word) => line.push_text(key, word),
-                LogValue::Missing => line.push_missing(key),
                 LogValue::Text(name) => line.push_text(key, &self.settings.scrubber.scrub(name)),
                 other => line.push_text(key, &other.format(&self.settings.scrubber)),
             }

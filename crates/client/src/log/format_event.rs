@@ -113,7 +113,7 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let mut record = Record::new(level(event), "client")
         .with(key::EVENT, "request")
         .with_some(key::REASON, call.reason.map(FailureLabel::name))
-        .with_or_missing(key::RETRY_AFTER, call.retry_after)
+        .with_or_dash(key::RETRY_AFTER, call.retry_after)
         .with_subject(event, Some(&call.group))
         .with(key::METHOD, call.method)
         .with(key::PATH, LogValue::Path(&call.path))
@@ -123,7 +123,7 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
         .with(key::CIRCUIT, call.state.circuit().name())
         .with(key::WAITED, LogValue::millis(call.waited))
         .with(key::REQUEST_ID, LogValue::Text(&call.request_id))
-        .with_or_missing(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
+        .with_or_dash(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
     record.ts = Some(call.ts);
     record
 }
@@ -260,7 +260,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with_some(key::STATE, refusal.reason.state_cause().map(|cause| cause.state.name()))
             .with(key::EVENT, "refused")
             .with(key::REASON, refusal.reason.name())
-            .with_or_missing(key::RETRY_AFTER, refusal.retry_after)
+            .with_or_dash(key::RETRY_AFTER, refusal.retry_after)
             .with_subject(event, Some(group))
             .with_endpoint(endpoint.as_ref())
             .with(key::WAITED, LogValue::millis(*waited))

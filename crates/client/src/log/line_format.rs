@@ -51,17 +51,6 @@ impl LogLine {
         self.text.push('"');
     }
 
-    /// Adds a key without a value.
-    pub(super) fn push_missing(&mut self, key: &str) {
-        self.push_raw(
-            key,
-            match self.format {
-                LineFormat::Logfmt => "-",
-                LineFormat::Json => "null",
-            },
-        );
-    }
-
     /// Adds a number that every line has, regardless of length.
     pub(super) fn push_last(&mut self, key: &str, value: impl Display) {
         self.begin_field(key);

@@ -39,8 +39,6 @@ pub(super) enum LogValue<'a> {
     Number(u64),
     /// Share of one.
     Ratio(f64),
-    /// A key that every such line has, without a value: `-`, or `null` in JSON.
-    Missing,
 }
 
 impl<'a> Record<'a> {
@@ -63,9 +61,9 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Adds a key that every such line has, with or without a value.
-    pub(super) fn with_or_missing(self, key: Key, value: Option<impl Into<LogValue<'a>>>) -> Self {
-        let value = value.map_or(LogValue::Missing, Into::into);
+    /// Adds a key that every such line has: `-` stands for no value.
+    pub(super) fn with_or_dash(self, key: Key, value: Option<impl Into<LogValue<'a>>>) -> Self {
+        let value = value.map_or(LogValue::Word("-"), Into::into);
         self.with(key, value)
     }
 
@@ -89,7 +87,7 @@ impl<'a> Record<'a> {
             .with(key::ERROR_RATE, LogValue::share(vitals.error_ppm))
             .with(key::RATE, LogValue::PerSecond(vitals.rate))
             .with(key::SEM, vitals.concurrency)
-            .with_or_missing(key::RETRY_AFTER, vitals.retry_after)
+            .with_or_dash(key::RETRY_AFTER, vitals.retry_after)
     }
 }
 
@@ -142,7 +140,6 @@ impl LogValue<'_> {
             Self::Rate(rate) => write!(text, "{rate}"),
             Self::Number(number) => write!(text, "{number}"),
             Self::Ratio(ratio) => write!(text, "{ratio}"),
-            Self::Missing => write!(text, "-"),
         };
         text.finish()
     }

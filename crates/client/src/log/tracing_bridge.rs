@@ -84,17 +84,12 @@ enum FieldValue {
 impl TracingFields {
     fn new(record: &Record<'_>, scrubber: &Scrubber) -> Self {
         let to_value = |value: &LogValue<'_>| match value {
-            LogValue::Number(number) => Some(FieldValue::Number(*number)),
-            LogValue::Ratio(ratio) => Some(FieldValue::Ratio(*ratio)),
-            LogValue::Missing => None,
-            text => Some(FieldValue::Text(text.format(scrubber))),
+            LogValue::Number(number) => FieldValue::Number(*number),
+            LogValue::Ratio(ratio) => FieldValue::Ratio(*ratio),
+            text => FieldValue::Text(text.format(scrubber)),
         };
         let fields = record.fields.iter();
-        Self(
-            fields
-                .filter_map(|(key, value)| Some((*key, to_value(value)?)))
-                .collect(),
-        )
+        Self(fields.map(|(key, value)| (*key, to_value(value))).collect())
     }
 
     fn get(&self, name: Key) -> Option<&FieldValue> {
