@@ -105,10 +105,8 @@ impl CallDecision {
 
 fn describe_wait(estimate: &WaitEstimate, now: Nanos) -> String {
     let WaitEstimate { reason, position, eta } = estimate;
-    // Limits are counted exactly; probes and calls in flight may take their time.
-    let is_exact = matches!(reason, WaitReason::Limit { .. } | WaitReason::Turn);
+    // Calls in flight may take their time, and so may the calls ahead.
     let when = match eta.map(|at| ReadableSpan(at.since(now))) {
-        Some(span) if is_exact => format!("would go in {span}"),
         Some(span) => format!("would go in {span} at the earliest"),
         None => "would wait for an unknown time".to_owned(),
     };
