@@ -6,6 +6,7 @@
 mod earliest_fit;
 mod feedback;
 mod hints;
+mod limit_reports;
 mod limit_state;
 mod overdraft;
 mod reconfigure;
@@ -14,8 +15,8 @@ mod scopes;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, ClockPair, Cost, Decision, Health, HealthSnapshot, Limit, LimitChange, LimitDrift, Meter,
-    MeterEvent, MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming,
+    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, Meter, MeterEvent, MeterSet, Nanos,
+    PassedUnits, Rate, ReceiptSet, RequestTiming,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -24,11 +25,9 @@ pub(super) use overdraft::Overdraft;
 pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};
 pub(super) use scopes::{FreedBy, LimitScopes};
 
-use super::explain::LimitRates;
 use super::fleet_share::FleetShare;
 use super::in_flight::SentAttempt;
-use super::report::{EffectiveLimit, LimitReport, LimitScope, RemainingQuota};
-use crate::event::DriftChange;
+use super::report::{EffectiveLimit, LimitScope, RemainingQuota};
 use limit_state::LimitState;
 
 /// The live limits of a group, or the shared limits of an API.
@@ -328,43 +327,6 @@ impl ScopeLimits {
         let event = self.meters.poll_event()?;
         let limit = self.configured.get(event.limit())?;
         Some((limit.rate(), event))
-    }
-
-    /// Reports each limit in effect.
-    /// `health` is that of their circuit, if they follow one.
-    pub(super) fn reports(&mut self, now: Nanos, waiting: u64, health: Option<&HealthSnapshot>) -> Vec<LimitReport> {
-        let usage: Vec<_> = self.meters.usage(now, waiting).collect();
-        let rates: Vec<_> = self.rates(now).collect();
-        let limits = self.meters.statuses(now).zip(usage).zip(&self.states).zip(rates);
-        let report =
-            |((((limit, _), usage), state), rates): ((((&Limit, _), _), &LimitState), LimitRates)| LimitReport {
-                limit: *limit,
-                usage,
-                drift: state.adaptive.drift(now),
-                lowered: rates.lowered(health, now),
-                history: state.history(),
-            };
-        limits.map(report).collect()
-    }
-
-    /// Returns the drifts that changed since the last call, with the direction of the change.
-    pub(super) fn take_drift(&mut self, now: Nanos) -> impl Iterator<Item = (Option<LimitDrift>, DriftChange)> {
-        let drifts = self.states.iter_mut().map(move |state| {
-            let drift = state.adaptive.drift(now);
-            Some((drift, state.update_drift(drift)?))
-        });
-        drifts.flatten()
-    }
-
-    /// Returns the rates of each limit.
-    pub(super) fn rates(&mut self, now: Nanos) -> impl Iterator<Item = LimitRates> {
-        let limits = self.meters.statuses(now).zip(&self.configured).zip(&self.states);
-        limits.map(move |(((limit, _), configured), state)| LimitRates {
-            configured: configured.rate(),
-            adapted: state.adaptive.effective(),
-            effective: limit.rate(),
-            drifting: state.adaptive.drift(now).map(|drift| drift.lasting),
-        })
     }
 
     /// Returns the slowest rate in effect.

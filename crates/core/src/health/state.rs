@@ -88,7 +88,7 @@ pub struct HealthTransition {
     pub figures: TransitionFigures,
 }
 
-/// Outcomes that led to a state. The state itself starts to count anew.
+/// Outcomes that led to a state. The state itself begins without outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TransitionFigures {
     /// Throttled calls in a row.

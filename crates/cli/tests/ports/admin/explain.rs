@@ -139,7 +139,7 @@ async fn a_lowered_limit_is_shown_with_the_configured_one_everywhere() {
     assert_ne!(health["rate"], "30/min", "{health}");
     let why = health["why"].as_str().expect("a reason");
     assert!(
-        why.contains(" of the configured 30/min: the API allowed less since "),
+        why.contains(" of the configured 30/min: the API has allowed less for "),
         "{why}"
     );
     let lowered = limit["lowered"].as_str().expect("a reason");
@@ -155,7 +155,7 @@ async fn a_lowered_limit_is_shown_with_the_configured_one_everywhere() {
     );
     let text = explained["text"].as_str().expect("a text");
     assert!(
-        text.contains("; 30/min is configured: the API allowed less since "),
+        text.contains("; 30/min is configured: the API has allowed less for "),
         "{text}"
     );
 }

@@ -56,7 +56,7 @@ impl AdmissionState {
         }
         if pool.effects.has_observers() {
             let group = pool.circuit_group(circuit);
-            // The state starts to count anew; the line shows what led to it.
+            // The state has counted nothing yet; the line shows what led to it.
             let vitals = HealthGauges {
                 streak: transition.figures.streak,
                 error_ppm: transition.figures.counts.failure_ppm(),

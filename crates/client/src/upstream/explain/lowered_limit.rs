@@ -76,9 +76,14 @@ pub(in crate::upstream) struct LimitRates {
 }
 
 impl LimitRates {
+    /// Returns true if less than the configured rate is in effect.
+    pub(in crate::upstream) fn are_lowered(&self) -> bool {
+        self.effective.cmp_speed(self.configured).is_lt()
+    }
+
     /// Returns the lowered limit, if it is one. `health` is that of its circuit, if it follows one.
     pub(in crate::upstream) fn lowered(&self, health: Option<&HealthSnapshot>, now: Nanos) -> Option<LoweredLimit> {
-        if self.effective.cmp_speed(self.configured).is_ge() {
+        if !self.are_lowered() {
             return None;
         }
         let by_health = health.filter(|_| self.effective.cmp_speed(self.adapted).is_lt());
@@ -132,7 +137,7 @@ impl fmt::Display for LoweringCause<'_> {
         match (self.0.by, self.0.back_in) {
             (LoweredBy::Evidence, _) => write!(
                 f,
-                "the API allowed less since {span} ago; it grows back while calls pass"
+                "the API has allowed less for {span}; the limit grows back while calls pass"
             ),
             (LoweredBy::Throttle, _) => write!(f, "Throttle began {span} ago; it ends when calls succeed"),
             (LoweredBy::Ramp, None) => write!(f, "a ramp after a recovery began {span} ago"),

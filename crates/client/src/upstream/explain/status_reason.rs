@@ -5,6 +5,7 @@ use outflow_core::{HealthSnapshot, HealthState, Nanos};
 use super::super::permit_pool::PermitPool;
 use super::super::report::{CircuitRate, ReportCollector};
 use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause};
+use crate::rules::HealthScope;
 
 impl PermitPool {
     /// Returns the state of a circuit with its reason.
@@ -19,10 +20,14 @@ impl PermitPool {
         let Self { circuits, limits, .. } = self;
         let health = &circuits.get(circuit).health;
         let mut all: Vec<LimitRates> = limits.shared.rates(now).collect();
-        for (number, group) in (0_u32..).zip(&mut limits.groups) {
-            if circuits.index_for(number) == circuit && group.successor == number {
-                all.extend(group.rates(now, health));
-            }
+        // A circuit of its own has the number of its group.
+        let (first, count) = match circuits.scope {
+            HealthScope::Api => (0, usize::MAX),
+            HealthScope::Group => (circuit, 1),
+        };
+        let groups = (0_u32..).zip(&mut limits.groups).skip(first).take(count);
+        for (_, group) in groups.filter(|(number, group)| group.successor == *number) {
+            all.extend(group.rates(now, health));
         }
         all
     }

@@ -6,7 +6,7 @@
 //!
 //! It is computed, not simulated: a queue of ten thousand would be simulated for each call that joins.
 
-use outflow_core::{Decision, HealthSnapshot, Nanos};
+use outflow_core::{Decision, Nanos};
 
 use super::super::circuit::BlockReason;
 use super::super::explain::LimitRates;
@@ -15,7 +15,7 @@ use super::super::permit_pool::PermitPool;
 use super::super::report::LimitScope;
 use super::{AcquireRequest, NEWCOMER, QueueAhead, QueuePosition, WaitQueues, WaiterState};
 use crate::rules::WhenAsleep;
-use crate::upstream::{StateCause, WaitEstimate, WaitReason};
+use crate::upstream::{LoweredLimit, StateCause, WaitEstimate, WaitReason};
 
 /// Reads queues and limits for one estimate. The circuits' due timers were served.
 #[derive(Debug)]
@@ -106,16 +106,22 @@ impl WaitEstimator<'_> {
                 WaitReason::State(Box::new(self.pool.state_cause(circuit, self.now)))
             }
             (Some(BlockReason::Cooling { .. }), _) => WaitReason::Cooldown,
-            (_, Some(rates)) => {
-                let health: HealthSnapshot = self.pool.circuits.get_mut(circuit).health.snapshot(self.now);
-                WaitReason::Limit {
-                    rate: rates.effective,
-                    lowered: rates.lowered(Some(&health), self.now),
-                }
-            }
+            (_, Some(rates)) => WaitReason::Limit {
+                rate: rates.effective,
+                lowered: self.lowered(circuit, &rates),
+            },
             (Some(BlockReason::Full { max, rule, .. }), None) => WaitReason::Concurrency { most: max, rule },
             (Some(BlockReason::Overdue) | None, None) => WaitReason::Turn,
         }
+    }
+
+    /// Returns the lowered limit, if it is one. Most calls wait for a limit as configured, without a snapshot.
+    fn lowered(&mut self, circuit: usize, rates: &LimitRates) -> Option<LoweredLimit> {
+        if !rates.are_lowered() {
+            return None;
+        }
+        let health = self.pool.circuits.get_mut(circuit).health.snapshot(self.now);
+        rates.lowered(Some(&health), self.now)
     }
 
     /// Returns the rates of the limit that allows the call last.

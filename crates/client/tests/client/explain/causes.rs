@@ -129,7 +129,7 @@ async fn explain_of_a_lowered_limit_names_the_configured_one() {
     );
     assert!(rate.as_per_second() < 35.0, "{text}");
     assert!(
-        text.contains("35/s is configured: the API allowed less since "),
+        text.contains("35/s is configured: the API has allowed less for "),
         "{text}"
     );
     let report = bed.upstream().report();
