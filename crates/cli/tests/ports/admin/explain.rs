@@ -55,7 +55,7 @@ async fn explain_announces_every_refusal_in_the_words_of_the_refusal() {
         force(&running, state).await;
         let explained = assert_refused_as_explained(&running, state).await;
         let text = explained["text"].as_str().unwrap_or_default();
-        assert!(text.contains("an operator (127.0.0.1:"), "{text}");
+        assert!(text.contains("an operator (127.0.0.1) forced"), "{text}");
         assert!(text.contains("with the reason \"a move\""), "{text}");
         assert_eq!(explained["why"], "state");
     }

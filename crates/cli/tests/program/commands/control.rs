@@ -94,9 +94,10 @@ fn health_set_holds_an_api_until_release() {
 fn status_shows_the_reason_of_a_503() {
     let running = DevProcess::start();
     running.output(&["health", "set", "demo", "cache-only", "--reason", "a move"]);
-    let (status, body) = running.call("/demo/a");
-    assert_eq!(status, 503, "{body}");
-    let problem: Value = serde_json::from_str(&body).expect("a problem");
+    let (status, response) = running.call("/demo/a");
+    assert_eq!(status, 503, "{response}");
+    let (_, body) = response.split_once("\r\n\r\n").expect("a body");
+    let problem: Value = serde_json::from_str(body).expect("a problem");
     let advice = problem["advice"].as_str().expect("advice");
     assert!(advice.contains("`outflow status` shows the reason"), "{advice}");
     let shown = running.output(&["status"]);
@@ -106,10 +107,7 @@ fn status_shows_the_reason_of_a_503() {
     );
     let explained = running.output(&["explain", "demo", "/a"]);
     for text in [problem["detail"].as_str().expect("detail"), &shown, &explained] {
-        assert!(
-            text.contains("an operator (127.0.0.1:") && text.contains(") forced CacheOnly "),
-            "{text}"
-        );
+        assert!(text.contains("an operator (127.0.0.1) forced CacheOnly "), "{text}");
         assert!(
             text.contains("with the reason \"a move\": `outflow health release` ends it"),
             "{text}"
