@@ -104,7 +104,7 @@ async fn explain_and_status_name_the_figures_of_a_sleep() {
     assert_eq!(health["error_ppm"], 1_000_000, "the figures that led to it: {health}");
     let why = health["why"].as_str().expect("a reason");
     assert!(why.starts_with("the API is in Sleep for another "), "{why}");
-    assert!(why.ends_with(": 8 calls in a row failed"), "{why}");
+    assert!(why.ends_with(": 8 calls in a row failed (5xx)"), "{why}");
     let line = running.get("/v1/apis").await.json()["apis"][0].clone();
     assert_eq!(
         without_digits(line["why"].as_str().expect("a reason")),

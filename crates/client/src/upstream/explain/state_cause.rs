@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use outflow_core::{HealthSnapshot, HealthState, Nanos, TransitionFigures, TransitionReason};
+use outflow_core::{HealthSnapshot, HealthState, Nanos, OutcomeCounts, TransitionFigures, TransitionReason};
 use smol_str::SmolStr;
 
 use super::ReadableSpan;
@@ -108,20 +108,20 @@ impl StateCause {
             failures,
             counts,
         } = self.figures;
-        let percent = counts.failure_ppm() / 10_000;
+        let (percent, kind) = (counts.failure_ppm() / 10_000, failure_kind(counts));
         let text = match reason {
-            TransitionReason::ErrorRatio => return write!(f, "{percent} % of its last calls failed"),
-            TransitionReason::ErrorRatioHeld => return write!(f, "{percent} % of its calls failed for long"),
+            TransitionReason::ErrorRatio => return write!(f, "{percent} % of its last calls failed{kind}"),
+            TransitionReason::ErrorRatioHeld => return write!(f, "{percent} % of its calls failed for long{kind}"),
             TransitionReason::Streak if streak >= failures => {
                 return write!(f, "it throttled {streak} calls in a row");
             }
-            TransitionReason::Streak => return write!(f, "{failures} calls in a row failed"),
+            TransitionReason::Streak => return write!(f, "{failures} calls in a row failed{kind}"),
+            TransitionReason::ProbeFailed => return write!(f, "a probe failed{kind}"),
             TransitionReason::RetryAfter => "it asked for this wait",
             TransitionReason::Banned => "it banned this client",
             TransitionReason::SuccessWindowOk => "its calls succeed again",
             TransitionReason::SleepOver => "its Sleep is over",
             TransitionReason::ProbesOk | TransitionReason::ProbesAnswered => "its probes succeeded",
-            TransitionReason::ProbeFailed => "a probe failed",
             TransitionReason::ProbeTimedOut => "a probe got no response in time",
             TransitionReason::LateResponse => "a late probe succeeded",
             TransitionReason::RecoveriesExhausted => "too many recoveries failed",
@@ -130,6 +130,17 @@ impl StateCause {
         };
         f.write_str(text)
     }
+}
+
+/// Returns the kind of most failures.
+fn failure_kind(counts: OutcomeCounts) -> &'static str {
+    let kinds = [
+        (counts.throttled, " (429)"),
+        (counts.server, " (5xx)"),
+        (counts.network, " (network)"),
+    ];
+    let most = kinds.into_iter().max_by_key(|(count, _)| *count);
+    most.filter(|(count, _)| *count > 0).map_or("", |(_, kind)| kind)
 }
 
 impl fmt::Display for StateCause {
@@ -154,8 +165,6 @@ impl fmt::Display for StateCause {
 
 #[cfg(test)]
 mod tests {
-    use outflow_core::OutcomeCounts;
-
     use super::*;
 
     fn cause(state: HealthState, reason: TransitionReason) -> StateCause {
@@ -194,7 +203,7 @@ mod tests {
         throttle.figures.counts = counts;
         assert_eq!(
             throttle.to_string(),
-            "the API is in Throttle, at a reduced rate until calls succeed: 25 % of its last calls failed"
+            "the API is in Throttle, at a reduced rate until calls succeed: 25 % of its last calls failed (5xx)"
         );
     }
 

@@ -35,7 +35,7 @@ async fn explain_of_an_api_asleep_names_its_figures_and_its_end() {
     let text = sentence(&bed, &said);
     assert_eq!((said.name(), said.cause()), ("refuse", Some("state")), "{text}");
     assert!(text.contains("the API is in Sleep for another "), "{text}");
-    assert!(text.contains(": 8 calls in a row failed"), "{text}");
+    assert!(text.contains(": 8 calls in a row failed (5xx)"), "{text}");
     bed.heal();
     let (said, _) = bed.compare(&ExplainedCall::get()).await;
     assert_eq!(said.name(), "wait", "{}", sentence(&bed, &said));
