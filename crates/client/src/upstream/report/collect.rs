@@ -59,12 +59,10 @@ impl ReportCollector<'_> {
             let snapshot = Some(circuit.health.snapshot(now));
             let health = &circuit.health;
             let waiting = wait.waiting_in(number);
+            let snapshot = snapshot.as_ref();
             let limits = match group.used_limits() {
-                Some(limits) => limits.reports(now, waiting, snapshot.as_ref()),
-                None => {
-                    let mut unused = unused_limits(&group.configured, terms, moment, health);
-                    unused.reports(now, waiting, snapshot.as_ref())
-                }
+                Some(limits) => limits.reports(now, waiting, snapshot),
+                None => unused_limits(&group.configured, terms, moment, health).reports(now, waiting, snapshot),
             };
             GroupReport {
                 name: group.name.clone(),
