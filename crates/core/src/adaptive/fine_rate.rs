@@ -167,8 +167,6 @@ const TWENTIETH_LESS: u32 = 950_000;
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     fn rate(text: &str) -> Rate {

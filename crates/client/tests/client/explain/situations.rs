@@ -16,7 +16,7 @@ const SITUATIONS: u64 = 1_000;
 
 /// Returns one of some values.
 fn one_of<T: Clone>(random: &mut Rng, values: &[T]) -> T {
-    values[random.usize(..values.len())].clone()
+    random.choice(values).expect("some values").clone()
 }
 
 /// Returns the lines of a user: limits, and settings that a user may change.
@@ -61,7 +61,7 @@ async fn live(bed: &mut ExplainBed, random: &mut Rng) {
         match random.u32(0..8) {
             0 => bed.answer_all(MockResponse::status(503)),
             1 => bed.answer_all(ThrottleResponse::new(429, Duration::from_secs(2))),
-            2 => bed.answer_all(ThrottleResponse::new(429, Duration::from_secs(60))),
+            2 => bed.answer_all(ThrottleResponse::new(429, Duration::from_mins(1))),
             3 => bed.mock.limit_to(vec![Quota::sliding("4/s".parse().expect("a rate"))]),
             4 => bed.mock.limit_to(Vec::new()),
             _ => bed.heal(),
