@@ -10,6 +10,7 @@ mod body;
 mod builder;
 mod call;
 mod credential;
+mod global;
 mod payload;
 mod reload;
 mod response;
@@ -28,14 +29,15 @@ pub use self::api_handle::ApiHandle;
 pub use self::body::Body;
 pub use self::builder::{InvalidClient, InvalidClientReason, OutflowBuilder};
 pub use self::call::{CacheDirective, Call};
+pub use self::global::{delete, get, global, init, post, put, request};
 pub use self::reload::ReloadChanges;
 pub use self::response::Response;
 pub use self::services::InitError;
 
 pub(crate) use self::api_client::{ApiClient, SharedCall};
 pub(crate) use self::body::collect_body;
-pub(crate) use self::call::{CallSpec, Idempotency, RetryMode};
-pub(crate) use self::credential::strip_credentials;
+pub(crate) use self::call::{CallSpec, Idempotency, RetryMode, is_connection_header};
+pub(crate) use self::credential::{is_identifying_name, strip_credentials};
 pub(crate) use self::payload::RequestPayload;
 pub(crate) use self::response::ResponseStats;
 
@@ -201,7 +203,7 @@ impl Outflow {
 
     /// Starts a call with any method.
     pub fn request(&self, method: Method, api: &str, path: &str) -> Call {
-        Call::new(self.clone(), method, api, path)
+        Call::new(Some(self.clone()), method, api, path)
     }
 
     /// Looks an API up once, for several uses of it.

@@ -3,6 +3,7 @@
 mod cache;
 mod config;
 mod end_to_end;
+mod first_call;
 mod http;
 mod init;
 mod layer;
