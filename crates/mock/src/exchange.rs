@@ -38,21 +38,12 @@ impl Exchange {
         let (there, back) = self.shared.draw_delays();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
-        let mut received = ReceivedRequest {
-            parts: Arc::clone(&parts),
-            at: self.shared.clock.now(),
-            tokens: None,
-        };
-        let mut reader = BodyReader::new(&self.shared);
-        let mut unread = Some(body);
-        if self.shared.config.counts_tokens {
-            reader.read(&mut unread, chat::MAX_REQUEST).await;
-            received.tokens = chat::count_tokens(&reader.echo.kept);
-        }
+        let mut reader = BodyReader::new(&self.shared, body);
+        let received = self.receive(&parts, &mut reader).await;
         let decision = self.arrival(received, there).await;
         reader.number = Some(decision.number);
         if decision.waits_for_body() {
-            reader.read(&mut unread, decision.reads()).await;
+            reader.read(decision.reads()).await;
         }
         let back = back + decision.late;
         if !back.is_zero() {
@@ -67,6 +58,21 @@ impl Exchange {
                 Ok(response)
             }
             Reply::Break(fault) => self.break_off(fault, &parts).await,
+        }
+    }
+
+    /// Stamps a request, and counts its tokens if the server does.
+    async fn receive(&self, parts: &Arc<Parts>, reader: &mut BodyReader<'_>) -> ReceivedRequest {
+        let at = self.shared.clock.now();
+        let mut tokens = None;
+        if self.shared.config.counts_tokens {
+            reader.read(chat::MAX_REQUEST).await;
+            tokens = chat::count_tokens(&reader.echo.kept);
+        }
+        ReceivedRequest {
+            parts: Arc::clone(parts),
+            at,
+            tokens,
         }
     }
 
@@ -126,23 +132,25 @@ struct BodyReader<'a> {
     shared: &'a MockShared,
     /// Number of the request, once it arrived.
     number: Option<u64>,
+    unread: Option<Incoming>,
     echo: Echo,
     received: Received,
 }
 
 impl<'a> BodyReader<'a> {
-    fn new(shared: &'a MockShared) -> Self {
+    fn new(shared: &'a MockShared, body: Incoming) -> Self {
         Self {
             shared,
             number: None,
+            unread: Some(body),
             echo: Echo::keeping(0),
             received: Received::Cut(0),
         }
     }
 
     /// Reads the body once and stores its first bytes.
-    async fn read(&mut self, unread: &mut Option<Incoming>, keeps: usize) {
-        let Some(mut body) = unread.take() else {
+    async fn read(&mut self, keeps: usize) {
+        let Some(mut body) = self.unread.take() else {
             return;
         };
         self.echo = Echo::keeping(keeps);
