@@ -14,6 +14,7 @@ use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep;
 
+use crate::congestion::lane_shares::ShareTable;
 use crate::error::BulkError;
 use crate::events::{BulkEvent, EventSink};
 use crate::maintenance;
@@ -58,6 +59,7 @@ pub(crate) struct EngineContext<S> {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
     pub(crate) throughput: ThroughputTracker,
+    pub(crate) shares: ShareTable,
     pub(crate) events: EventSink,
     pub(crate) metrics: EngineMetrics,
     pub(crate) rule_sync: RuleSync,
@@ -140,6 +142,7 @@ impl<S: JobStore> EngineBuilder<S> {
             sessions: Sessions::new()?,
             results,
             throughput: ThroughputTracker::default(),
+            shares: ShareTable::default(),
             events: EventSink::new(&self.client, &self.clock),
             metrics: EngineMetrics::default(),
             rule_sync: RuleSync::default(),

@@ -14,7 +14,7 @@ use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bu
 use outflow_core::Nanos;
 use outflow_store::{JobCounts, JobStore, Name, SettleResult};
 
-use crate::congestion::SpinSavings;
+use crate::congestion::spin_savings::SpinSavings;
 use crate::engine::EngineContext;
 use crate::maintenance::tenant_sampler::{TenantSample, TenantSnapshot};
 use crate::settings::EngineSettings;
@@ -115,6 +115,10 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
             MetricFamily::by_word(
                 bulk::NON_READY,
                 groups().map(|group| (group.name.as_str(), gauge(group.non_ready))),
+            ),
+            MetricFamily::by_word(
+                bulk::ESTIMATE,
+                groups().map(|group| (group.name.as_str(), gauge(group.estimate.as_secs()))),
             ),
             MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
             MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),

@@ -59,10 +59,11 @@ impl<S> RunningJob<S> {
         }
     }
 
-    fn report(&mut self, end: JobEnd) {
+    fn report(&mut self, mut end: JobEnd) {
         let Some((session, slot)) = self.claim.take() else {
             return;
         };
+        self.context.bind_deferral(&mut end, &self.job);
         self.context.results.report(JobReport {
             session,
             _slot: slot,

@@ -92,12 +92,14 @@ pub enum Defer {
     /// A constant delay.
     Fixed(Duration),
     /// A delay by the number of the tenant's deferred jobs, at an equal part of a rate among all tenants
-    /// with work.
+    /// with work, or at a lower speed that binds the tenant.
     Formula {
         /// The shortest and the longest delay.
         rule: CongestionRule,
         /// The rate of all tenants together, per second.
         global: u64,
+        /// The speed at most, per second.
+        most: u64,
     },
 }
 

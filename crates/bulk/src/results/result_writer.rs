@@ -142,7 +142,10 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
     let settings = context.settings.load_full();
     for (report, how) in reports.into_iter().zip(settled) {
         if is_throttle(&report.settlement.end) && how != SettleResult::Fenced {
-            context.metrics.spins.count();
+            context.metrics.spins.count_refusal();
+        }
+        if is_ended(&how) {
+            context.metrics.spins.count_end();
         }
         context.metrics.counters.settled(how);
         record_deferral(context, &settings, &report.tenant, how);

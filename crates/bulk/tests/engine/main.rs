@@ -2,6 +2,7 @@
 
 mod actions;
 mod congestion;
+mod estimates;
 mod failures;
 mod fairness;
 mod handlers;

@@ -197,6 +197,7 @@ macro_rules! contract {
             a_deferred_failure_uses_a_retry
             a_fixed_deferral_waits_for_its_span
             the_formula_defers_by_the_number_of_deferred_jobs
+            the_formula_uses_the_lower_speed
             a_claim_settles_once
             settlements_of_one_call_are_answered_in_order
         );
@@ -243,6 +244,8 @@ macro_rules! contract {
             a_requeued_job_has_one_outcome_in_an_open_action
             statistics_are_reset_only_without_deferred_jobs
             samples_record_the_congestion_of_a_tenant
+            one_caller_takes_the_samples_of_an_interval
+            a_tenant_reports_its_lanes_and_a_lane_its_tenants
             garbage_collection_removes_old_data
         );
         contract!(@laws $run, cancel:

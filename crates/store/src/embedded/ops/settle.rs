@@ -158,8 +158,8 @@ fn delay_deferred(state: &mut StoreState, claim: &ClaimState, by: Defer, moment:
     let non_ready = others.unwrap_or(0) + 1;
     let (backoff, speed) = match by {
         Defer::Fixed(span) => (span, 0),
-        Defer::Formula { rule, global } => {
-            let speed = rate_limit_speed(global, state.active_tenants);
+        Defer::Formula { rule, global, most } => {
+            let speed = rate_limit_speed(global, state.active_tenants).min(most);
             let reading = rule.reading(non_ready, speed);
             (reading.backoff, reading.speed)
         }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery, JobEnd, JobQueue,
-    JobStatus, PageRequest, SettleResult, StoreControl, TenantRule, TenantStore,
+    ActionStage, ActionStore, CongestionRecord, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery,
+    JobEnd, JobQueue, JobStatus, NewJob, PageRequest, SettleResult, StoreControl, TenantRule, TenantStore,
 };
 
 use super::{StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit};
@@ -281,21 +281,61 @@ pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl Store
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
-    let taken = claim_one(store).await;
-    let hour = JobEnd::Deferred(Defer::Fixed(Duration::from_hours(1)));
-    settle(store, &taken, hour).await;
+    let sample = |tenant| CongestionRecord {
+        tenant: name(tenant),
+        non_ready: 7,
+        speed: 10,
+        backoff: Duration::from_hours(1),
+    };
     for _ in 0..3 {
-        store.sample_congestion(unit * 10).await.expect("remembered");
+        let samples = vec![sample("a"), sample("b")];
+        store.record_congestion(samples, unit * 10).await.expect("remembered");
         world.advance(unit * 6).await;
     }
     let history = store.congestion_history(&name("a"), 9).await.expect("read");
     assert_eq!(history.len(), 2);
     assert!(history[0].at < history[1].at, "the oldest first");
-    let seen = (history[0].non_ready, history[0].backoff);
-    assert_eq!(seen, (1, Duration::from_hours(1)));
+    let seen = (history[0].non_ready, history[0].speed, history[0].backoff);
+    assert_eq!(seen, (7, 10, Duration::from_hours(1)));
     let last = store.congestion_history(&name("a"), 1).await.expect("read");
     assert_eq!(last, history[1..]);
     assert!(store.congestion_history(&name("b"), 9).await.expect("read").is_empty());
+}
+
+// Of two callers in each of four intervals, one takes the samples.
+pub(crate) async fn one_caller_takes_the_samples_of_an_interval(world: &impl StoreWorld) {
+    let store = world.store();
+    let every = world.unit() * 10;
+    let mut taken = 0;
+    for _ in 0..4 {
+        for _ in 0..2 {
+            taken += u32::from(store.begin_sampling(every).await.expect("asked"));
+        }
+        world.advance(every).await;
+    }
+    assert_eq!(taken, 4);
+}
+
+// Two tenants wait in one lane, and one of them in another too.
+pub(crate) async fn a_tenant_reports_its_lanes_and_a_lane_its_tenants(world: &impl StoreWorld) {
+    let store = world.store();
+    let post = NewJob {
+        lane: name("post"),
+        ..job("a", "post")
+    };
+    submit(store, [jobs("a", 2), jobs("b", 1), vec![post]].concat()).await;
+    let lanes = async |tenant| {
+        let report = store.tenant(&name(tenant)).await.expect("read");
+        let mut lanes = report.expect("known").lanes;
+        lanes.sort();
+        lanes
+    };
+    assert_eq!(lanes("a").await, [name("mail"), name("post")]);
+    assert_eq!(lanes("b").await, [name("mail")]);
+    let mut loads = store.lane_loads().await.expect("read");
+    loads.sort_by(|one, other| one.lane.cmp(&other.lane));
+    let loads: Vec<_> = loads.iter().map(|load| (load.lane.as_str(), load.tenants)).collect();
+    assert_eq!(loads, [("mail", 2), ("post", 1)]);
 }
 
 // The action is kept for 5 units after its end.

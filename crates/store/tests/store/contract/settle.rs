@@ -265,6 +265,7 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
         let put_off = Defer::Formula {
             rule: CongestionRule::default(),
             global: 10,
+            most: u64::MAX,
         };
         last = Some(settle(store, &job, JobEnd::Deferred(put_off)).await);
     }
@@ -279,6 +280,24 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
     assert_eq!((report.last_backoff, report.speed), (Duration::from_secs(2), 5));
     assert_eq!(report.counts.non_ready, 5);
     assert!(report.last_update.is_some());
+}
+
+// 10 a second for one tenant, whose own limit allows 2: the fifth deferred job waits one base and two seconds.
+pub(crate) async fn the_formula_uses_the_lower_speed(world: &impl StoreWorld) {
+    let store = world.store();
+    submit(store, jobs("a", 5)).await;
+    let put_off = JobEnd::Deferred(Defer::Formula {
+        rule: CongestionRule::default(),
+        global: 10,
+        most: 2,
+    });
+    let settled = settle_all(store, &claim(store, 5).await, put_off).await;
+    let expected = SettleResult::Deferred {
+        backoff: Duration::from_secs(3),
+        non_ready: 5,
+        speed: 2,
+    };
+    assert_eq!(settled.last(), Some(&expected));
 }
 
 pub(crate) async fn a_claim_settles_once(world: &impl StoreWorld) {

@@ -205,7 +205,7 @@ end
 
 local function backoff_of(form, non_ready)
   if form[1] == PUT_OFF_FIXED then return form[2], 0 end
-  local speed = max(1, floor(form[4] / max(1, g[15])))
+  local speed = max(1, min(form[5], floor(form[4] / max(1, g[15]))))
   return min(form[2] + floor(non_ready / speed) * 1000000, form[3]), speed
 end
 
@@ -242,7 +242,7 @@ local function words_and_result(rest, form)
   return sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2])
 end
 
--- Here all three numbers are in use, so the length comes first.
+-- Here all numbers are in use, so the length comes first.
 local function long_words_and_result(rest)
   local length, at = unpacked('>I7', rest, HEAD + 1)
   return sub(rest, at, at + length - 1), sub(rest, at + length)
