@@ -106,6 +106,18 @@ impl<S: JobStore> Engine<S> {
         Ok(report.map(|report| self.context.tenant_congestion(&shares, report)))
     }
 
+    /// Returns the congestion of tenants whose reports were read before, in their order.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn report_congestion(&self, reports: &[TenantReport]) -> Result<Vec<TenantCongestion>, BulkError> {
+        let shares = self.context.read_shares().await?;
+        let states = reports.iter().cloned();
+        Ok(states
+            .map(|report| self.context.tenant_congestion(&shares, report))
+            .collect())
+    }
+
     /// Returns the congestion of all tenants, with one page of them.
     ///
     /// # Errors

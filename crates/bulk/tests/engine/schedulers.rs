@@ -9,8 +9,8 @@ use outflow_store::{StoreControl, TenantStore};
 use super::support::{Plan, gets, in_flight, name};
 
 /// Runs a thousand jobs of one tenant at a hundred a second under this scheduler. Returns the duration, the
-/// number of deferrals, and the most starts in a second.
-async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
+/// number of deferrals, the most starts in a second, and the saved refusals.
+async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64, u64) {
     let world = Plan::limited("100/s")
         .with(|settings| {
             settings.scheduler = scheduler;
@@ -27,15 +27,16 @@ async fn run_thousand(scheduler: SchedulerKind) -> (Duration, u64, u64) {
     assert_eq!(world.mock.audit().refused(), 0);
     world.assert_counts_match().await;
     let max = world.mock.audit().most_in_any_window(Duration::from_secs(1));
-    (world.now().since(begun), report.counts.throttles, max)
+    let saved = world.engine.saved_spins();
+    (world.now().since(begun), report.counts.throttles, max, saved)
 }
 
 // The ideal is ten seconds.
 #[tokio::test(start_paused = true)]
 async fn the_permit_scheduler_defers_no_job() {
-    let (took, throttles, max) = run_thousand(SchedulerKind::Permit).await;
+    let (took, throttles, max, saved) = run_thousand(SchedulerKind::Permit).await;
     assert!(took <= Duration::from_millis(10_100), "{took:?}");
-    assert_eq!((throttles, max), (0, 100));
+    assert_eq!((throttles, max, saved), (0, 100, 4_510));
 }
 
 // A hundred in a second are ten milliseconds apart, from the first one on: half a second holds fifty and the
@@ -74,18 +75,21 @@ async fn all_tenants_together_keep_to_the_global_rate() {
 // window is early by the limiter's guard, so every other second is lost.
 #[tokio::test(start_paused = true)]
 async fn the_fixed_scheduler_defers_jobs_repeatedly() {
-    let (took, throttles, max) = run_thousand(SchedulerKind::Fixed).await;
+    let (took, throttles, max, saved) = run_thousand(SchedulerKind::Fixed).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((4_500..=10_000).contains(&throttles), "{throttles}");
     assert!(max <= 100, "{max}");
+    // The first hundred jobs end before any refusal.
+    assert!(saved <= 4_510_u64.saturating_sub(throttles).max(1), "{saved}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_backoff_scheduler_defers_jobs_less_often() {
-    let (took, throttles, max) = run_thousand(SchedulerKind::Backoff).await;
+    let (took, throttles, max, saved) = run_thousand(SchedulerKind::Backoff).await;
     assert!(took <= Duration::from_secs(20), "{took:?}");
     assert!((900..=3_000).contains(&throttles), "{throttles}");
     assert!(max <= 100, "{max}");
+    assert_eq!(saved, 4_510 - throttles, "the prediction less the refusals");
 }
 
 // Seven jobs fail once, at seven a second for one tenant: the first waits a second and the seventh two, among the

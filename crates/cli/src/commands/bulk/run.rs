@@ -111,6 +111,7 @@ impl RunCommand {
             let workload = &file.workload;
             let estimate = RunEstimate {
                 bounds: TenantBounds::new(workload, &client, &settings, now),
+                expected: workload.expected_time(&client, &settings, self.latency),
                 in_flight: workload.in_flight_bound(&client, &settings, self.latency),
                 latency: self.latency,
             };

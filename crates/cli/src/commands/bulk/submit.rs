@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use self::batches::{JobBatch, LineErrors, batches};
 use super::input::{InputFormat, JobInput};
+use super::tables::remaining;
 use super::watch::is_over;
 use crate::admin_client::{AdminTarget, encoded};
 use crate::command_line::InvalidLines;
@@ -74,8 +75,8 @@ impl SubmitCommand {
             Some(refused) => refused,
             None => self.submit(&action, &batches, terminal)?,
         };
-        let known = counts.accepted > 0 || self.is_known(&action)?;
-        self.print(known.then_some(&action), &counts)
+        let report = self.report(&action)?;
+        self.print(report.as_ref(), &counts)
     }
 
     /// Submits all batches to an action with the requested settings. A finished action keeps its results
@@ -106,12 +107,12 @@ impl SubmitCommand {
         Ok(counts)
     }
 
-    /// Returns true if the action exists. An action that was not opened and got no job does not.
-    fn is_known(&self, action: &str) -> anyhow::Result<bool> {
+    /// Returns the report of an action; nothing if it was not opened and got no job.
+    fn report(&self, action: &str) -> anyhow::Result<Option<Value>> {
         let admin = &self.target.admin;
         match admin.request(Method::GET, &action_path(action), None)? {
-            Ok(_) => Ok(true),
-            Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(false),
+            Ok(report) => Ok(Some(report)),
+            Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(None),
             Err(refused) => Err(admin.to_error(&refused)),
         }
     }
@@ -219,13 +220,13 @@ impl SubmitCommand {
         Ok(counts)
     }
 
-    /// Prints the counts, with the action if it exists.
-    fn print(&self, action: Option<&String>, counts: &AcceptedCounts) -> anyhow::Result<Exit> {
+    /// Prints the counts, with the action and its remaining time if it exists.
+    fn print(&self, action: Option<&Value>, counts: &AcceptedCounts) -> anyhow::Result<Exit> {
         if self.target.json {
             answer_json(&json!({
-                "action": action, "accepted": counts.accepted,
+                "action": action.map(|action| part(action, "id")), "accepted": counts.accepted,
                 "duplicates": counts.duplicates, "rejected": counts.rejected,
-                "reason": counts.reason,
+                "reason": counts.reason, "eta_ms": action.map(|action| part(action, "eta_ms")),
             }))?;
         } else {
             answer(&counts.to_text(action))?;
@@ -269,7 +270,8 @@ impl AcceptedCounts {
         ))
     }
 
-    fn to_text(&self, action: Option<&String>) -> String {
+    fn to_text(&self, report: Option<&Value>) -> String {
+        let action = report.and_then(|report| part(report, "id").as_str());
         let accepted = usize::try_from(self.accepted).unwrap_or(usize::MAX);
         let mut text = format!("{} accepted", count(accepted, "job was", "jobs were"));
         // Writing to a string cannot fail.
@@ -283,6 +285,9 @@ impl AcceptedCounts {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
             let rejected = usize::try_from(self.rejected).unwrap_or(usize::MAX);
             let _infallible = write!(text, ", {} rejected: {reason}", count(rejected, "was", "were"));
+        }
+        if let Some(report) = report.filter(|report| part(report, "eta_ms").is_u64()) {
+            let _infallible = write!(text, ", about {} left", remaining(report));
         }
         let _infallible = match action {
             Some(action) if self.is_queue_full() => writeln!(

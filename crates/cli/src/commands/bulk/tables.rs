@@ -38,6 +38,8 @@ pub(super) fn status(report: &Value) -> String {
             "cancelled",
             "throttles",
             "rate",
+            "congestion",
+            "left",
         ]);
         for tenant in tenants.iter().take(MAX_ROWS) {
             let jobs = part(tenant, "jobs");
@@ -50,6 +52,8 @@ pub(super) fn status(report: &Value) -> String {
                 field(jobs, "cancelled"),
                 field(jobs, "throttles"),
                 field(tenant, "rate"),
+                field(tenant, "congestion"),
+                format_millis(tenant, "estimate_ms"),
             ]);
         }
         // Writing to a string cannot fail.
@@ -213,8 +217,13 @@ fn action_name(action: &Value) -> String {
     }
 }
 
-fn remaining(action: &Value) -> String {
-    let left = part(action, "eta_ms").as_u64();
+/// Formats the remaining time of an action.
+pub(super) fn remaining(action: &Value) -> String {
+    format_millis(action, "eta_ms")
+}
+
+fn format_millis(owner: &Value, key: &str) -> String {
+    let left = part(owner, key).as_u64();
     left.map_or_else(dash, |millis| format_span(Duration::from_millis(millis)))
 }
 
