@@ -89,8 +89,7 @@ impl<S> EngineContext<S> {
         };
         let lane = find_upstream(&self.client, job).map(|(upstream, target)| Lane::name_for_target(&upstream, target));
         let lane = lane.and_then(Result::ok);
-        let lanes = lane.as_ref().map_or(&[][..], std::slice::from_ref);
-        let rate = self.limit_rate(&self.shares.last(), &job.tenant, lanes);
+        let rate = self.limit_rate(&self.shares.last(), &job.tenant, lane.as_slice());
         *most = rate.map_or(u64::MAX, BindingRate::speed);
     }
 }

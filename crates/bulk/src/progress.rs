@@ -182,7 +182,7 @@ mod tests {
         let progress = |span, limits| ActionProgress::new(&report(), Some(measured(25, span, 0)), Some(limits));
         let slow = progress(20, BOUND);
         assert_eq!(slow.over_ppm, 250_000);
-        assert_eq!(slow.eta, Some(Duration::from_secs(60)));
+        assert_eq!(slow.eta, Some(Duration::from_mins(1)));
         let longer = LimitTime {
             span: Duration::from_secs(90),
             ..BOUND

@@ -82,7 +82,7 @@ impl LaneShares {
     }
 
     /// Returns the number of tenants that share the limits of a lane, or of its whole API.
-    fn sharers(&self, lane: &Name, scope: LimitScope) -> u64 {
+    fn tenants_at(&self, lane: &Name, scope: LimitScope) -> u64 {
         let own = self.tenants.get(lane).copied().unwrap_or(1);
         let Lane::Api { api, .. } = Lane::from_name(lane) else {
             return own;
@@ -130,11 +130,13 @@ impl<S> EngineContext<S> {
     pub(crate) fn limit_rate(&self, shares: &LaneShares, tenant: &Name, lanes: &[Name]) -> Option<BindingRate> {
         let own = self.settings.load().rule(tenant).rate;
         let mut amount = WorkAmount::default();
-        lanes.iter().for_each(|lane| amount.add(self.shares.cost(lane)));
+        for lane in lanes {
+            amount.add(self.shares.cost(lane));
+        }
         let own = own.and_then(|rate| BindingRate::of_limit(rate, CountBy::Cost, amount, 1));
-        let shared: Option<Vec<_>> = lanes.iter().map(|lane| self.lane_rate(shares, lane)).collect();
-        let shared = shared.and_then(|rates| rates.into_iter().reduce(BindingRate::plus));
-        own.into_iter().chain(shared).min()
+        let parts: Option<Vec<_>> = lanes.iter().map(|lane| self.lane_rate(shares, lane)).collect();
+        let of_lanes = parts.and_then(|parts| parts.into_iter().reduce(BindingRate::plus));
+        own.into_iter().chain(of_lanes).min()
     }
 
     /// Returns the part of a lane's limits that each of its tenants gets; none without limits.
@@ -142,8 +144,8 @@ impl<S> EngineContext<S> {
         let (upstream, target) = Lane::from_name(lane).upstream(&self.client)?;
         let (limits, amount) = (upstream.effective_limits(target), self.shares.cost(lane));
         let parts = limits.iter().filter_map(|limit| {
-            let sharers = shares.sharers(lane, limit.scope);
-            BindingRate::of_limit(limit.rate, limit.measure, amount, sharers)
+            let tenants = shares.tenants_at(lane, limit.scope);
+            BindingRate::of_limit(limit.rate, limit.measure, amount, tenants)
         });
         parts.min()
     }
@@ -172,9 +174,9 @@ mod tests {
         };
         let loads = vec![load("shop", 2), load("shop/slow", 1), load("shopping", 5)];
         let shares = LaneShares::new(Nanos::ZERO, 8, loads);
-        assert_eq!(shares.sharers(&lane("shop"), LimitScope::Api), 3);
-        assert_eq!(shares.sharers(&lane("shop"), LimitScope::Group), 2);
-        assert_eq!(shares.sharers(&lane("unknown"), LimitScope::Group), 1);
+        assert_eq!(shares.tenants_at(&lane("shop"), LimitScope::Api), 3);
+        assert_eq!(shares.tenants_at(&lane("shop"), LimitScope::Group), 2);
+        assert_eq!(shares.tenants_at(&lane("unknown"), LimitScope::Group), 1);
     }
 
     #[test]

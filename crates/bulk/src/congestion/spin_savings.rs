@@ -83,7 +83,9 @@ mod tests {
     #[test]
     fn a_prediction_counts_with_the_end_of_a_job() {
         let spins = SpinSavings::default();
-        [3, 0, 6, 3].into_iter().for_each(|refusals| spins.predict(refusals));
+        for refusals in [3, 0, 6, 3] {
+            spins.predict(refusals);
+        }
         assert_eq!(spins.saved(), 0, "nothing ended");
         (0..5).for_each(|_| spins.count_refusal());
         let saved: Vec<_> = (0..5)

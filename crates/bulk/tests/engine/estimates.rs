@@ -190,7 +190,9 @@ async fn the_speed_is_the_least_of_own_limit_and_shares() {
 async fn the_speed_counts_the_cost_of_jobs() {
     let world = Plan::with_user_defaults("10/s", LATENCY).start().await;
     let mut jobs = gets("t", 40);
-    jobs.iter_mut().for_each(|job| job.cost = Some(Cost::new(5)));
+    for job in &mut jobs {
+        job.cost = Some(Cost::new(5));
+    }
     world.submit("all", jobs).await;
     let state = world.engine.congestion(&name("t")).await.expect("read").expect("known");
     assert_eq!(state.speed, 2);
