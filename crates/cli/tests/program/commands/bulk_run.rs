@@ -189,11 +189,11 @@ fn a_dry_run_promises_no_more_than_concurrency_allows() {
     assert_eq!(document["in_flight"]["binds_above_ms"], 137, "{document}");
     let text = bulk.run(&["--dry-run"]).out;
     let expected = "300 jobs take about 15.0 s, by concurrency 4 of up, if a call takes 200ms (`--latency`)\n\
-                    the limits alone need 10.4 s, by 30/s of up: above 137ms a call `concurrency` binds, raise it\n";
+                    the limits alone need 10.3 s, by 30/s of up: above 137ms a call `concurrency` binds, raise it\n";
     assert!(text.starts_with(expected), "{text}");
     let near = bulk.run(&["--dry-run", "--latency", "100ms"]).out;
     assert!(
-        near.starts_with("300 jobs take about 10.2 s, by 30/s of up\n"),
+        near.starts_with("300 jobs take about 10.1 s, by 30/s of up\n"),
         "{near}"
     );
     assert_eq!(bulk.mock.end()["seen"], 0);
