@@ -68,6 +68,14 @@ pub enum JobEnd {
         /// The scope of the cooldown.
         cooldown: CooldownScope,
     },
+    /// The API failed, and not the job. It waits for a span, keeps its place in its queue, uses no retry, and
+    /// its tenant gets the turn back. The error joins its history.
+    ApiFailed {
+        /// The delay.
+        after: Duration,
+        /// The error.
+        message: String,
+    },
     /// It did not start: it returns to the head of its queue as if it had not been claimed.
     Returned,
     /// It had started and was interrupted: it returns to the head of its queue and uses no retry. The

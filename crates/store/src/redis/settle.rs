@@ -102,6 +102,10 @@ impl SettleForm {
                 let whole_lane = u64::from(*park == CooldownScope::Lane);
                 Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
             }
+            JobEnd::ApiFailed { after, message } => {
+                let (length, rest) = encode_outcome(message, None);
+                Self::new(9, [length, micros(*after), 0], rest)
+            }
             JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
             JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
             JobEnd::Deferred(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),

@@ -189,6 +189,8 @@ macro_rules! contract {
             a_retry_waits_and_then_goes_before_later_jobs
             a_job_out_of_retries_is_dead_lettered_with_its_history
             the_result_of_the_last_attempt_is_stored
+            a_job_that_the_api_failed_keeps_its_place_and_its_retries
+            a_job_that_the_api_failed_ends_with_its_cancelled_action
             a_final_failure_is_dead_lettered_at_once
             a_throttled_job_returns_to_the_head_and_uses_no_retry
             a_throttled_lane_stops_all_tenants
