@@ -29,6 +29,7 @@ use crate::scheduler::{self, MIN_WAIT, POLL_INTERVAL};
 use crate::session::Sessions;
 use crate::settings::EngineSettings;
 use crate::worker::handler::Handler;
+use crate::worker::lane_history::LaneHistories;
 use crate::worker::pool::WorkerPool;
 
 /// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
@@ -54,6 +55,8 @@ pub(crate) struct EngineContext<S> {
     pub(crate) handlers: HandlerMap,
     /// Lanes that have a loop.
     pub(crate) served_lanes: Mutex<BTreeSet<Name>>,
+    /// Recent attempts of lanes.
+    pub(crate) lanes: LaneHistories,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
@@ -136,6 +139,7 @@ impl<S: JobStore> EngineBuilder<S> {
             start_limits: StartLimits::new(Arc::clone(&self.clock)),
             handlers: self.handlers,
             served_lanes: Mutex::default(),
+            lanes: LaneHistories::default(),
             pool: WorkerPool::new(self.settings.workers.bounds(0).min),
             sessions: Sessions::new()?,
             results,
@@ -271,6 +275,7 @@ impl<S: JobStore> Engine<S> {
     /// stores all results. Returns true if no job had to be returned.
     pub async fn stop(&self) -> bool {
         let grace = self.settings().grace;
+        self.context.lanes.close();
         let worked = self.workers.shutdown(grace).await.is_clean();
         let stored = self.background.shutdown(STORE_RESULTS).await.is_clean();
         worked && stored

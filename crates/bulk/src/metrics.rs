@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use outflow::core::{Congestion, CongestionLevel};
 use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bulk, label};
 use outflow_core::Nanos;
-use outflow_store::{JobCounts, JobStore, Name, SettleResult};
+use outflow_store::{JobCounts, JobEnd, JobStore, Name, SettleResult};
 
 use crate::congestion::SpinSavings;
 use crate::engine::EngineContext;
@@ -37,6 +37,8 @@ pub(crate) struct EngineCounters {
     waits: AtomicU64,
     deferred: AtomicU64,
     cancelled: AtomicU64,
+    failed_by_job: AtomicU64,
+    failed_by_api: AtomicU64,
     fenced: AtomicU64,
     reaped: AtomicU64,
     store_errors: AtomicU64,
@@ -57,6 +59,15 @@ impl EngineCounters {
             },
             1,
         );
+    }
+
+    /// Counts a failed attempt, if the end of the claim is one.
+    pub(crate) fn attempted(&self, end: &JobEnd) {
+        match end {
+            JobEnd::Retry { .. } | JobEnd::RetryDeferred { .. } | JobEnd::Failed { .. } => add(&self.failed_by_job, 1),
+            JobEnd::ApiFailed { .. } => add(&self.failed_by_api, 1),
+            _ => {}
+        }
     }
 
     /// Counts jobs that were recovered from dead workers.
@@ -106,7 +117,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
         let metrics = &context.metrics;
         let snapshot = metrics.snapshot.load_full();
         let groups = || snapshot.groups.iter().chain(&snapshot.rest);
-        let [settled, reaped, fenced, store_errors, drift] = metrics.counters.families();
+        let [settled, failed_attempts, reaped, fenced, store_errors, drift] = metrics.counters.families();
         vec![
             levels(groups()),
             metrics.tenants.backoffs(),
@@ -119,6 +130,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
             MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
             MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),
             settled,
+            failed_attempts,
             reaped,
             fenced,
             store_errors,
@@ -129,7 +141,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
 }
 
 impl EngineCounters {
-    fn families(&self) -> [MetricFamily; 5] {
+    fn families(&self) -> [MetricFamily; 6] {
         let results = [
             ("done", counter(&self.done)),
             ("dead_lettered", counter(&self.dead_lettered)),
@@ -137,8 +149,13 @@ impl EngineCounters {
             ("put_off", counter(&self.deferred)),
             ("cancelled", counter(&self.cancelled)),
         ];
+        let failures = [
+            ("job", counter(&self.failed_by_job)),
+            ("api", counter(&self.failed_by_api)),
+        ];
         [
             MetricFamily::by_word(bulk::SETTLED, results),
+            MetricFamily::by_word(bulk::FAILED_ATTEMPTS, failures),
             MetricFamily::alone(bulk::REAPED, counter(&self.reaped)),
             MetricFamily::alone(bulk::FENCED, counter(&self.fenced)),
             MetricFamily::alone(bulk::STORE_ERRORS, counter(&self.store_errors)),

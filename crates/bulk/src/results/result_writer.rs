@@ -23,8 +23,8 @@ use crate::worker::pool::WorkerSlots;
 pub(crate) struct JobReport {
     /// Keeps the heartbeat until the end is stored.
     pub(crate) session: HeldJobs,
-    /// Released when the end is stored.
-    pub(crate) _slot: WorkerSlots,
+    /// Released when the end is stored, unless it was free before.
+    pub(crate) _slot: Option<WorkerSlots>,
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,
@@ -145,6 +145,7 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
             context.metrics.spins.count();
         }
         context.metrics.counters.settled(how);
+        context.metrics.counters.attempted(&report.settlement.end);
         record_deferral(context, &settings, &report.tenant, how);
         context.events.emit(BulkEvent::Settled {
             id: report.id,

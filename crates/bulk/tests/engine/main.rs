@@ -8,6 +8,7 @@ mod handlers;
 mod metrics;
 mod mixed_load;
 mod operator;
+mod outages;
 mod schedulers;
 mod submissions;
 mod support;

@@ -215,6 +215,12 @@ pub mod bulk {
         &[label::HOW],
         "Settled claims of this process by result.",
     );
+    /// Failed attempts of jobs.
+    pub const FAILED_ATTEMPTS: Metric = Metric::counter(
+        "outflow_bulk_failed_attempts_total",
+        &[label::HOW],
+        "Failed attempts of jobs that used a retry, or that the API caused and that used none.",
+    );
     /// Jobs of dead workers.
     pub const REAPED: Metric = Metric::counter(
         "outflow_bulk_reaped_total",

@@ -117,7 +117,10 @@ pub(crate) async fn a_job_that_the_api_failed_keeps_its_place_and_its_retries(wo
     let unit = world.unit();
     let mut first = job("a", "a-0");
     first.max_retries = 0;
-    store.submit(batch("act", vec![first, job("a", "a-1")])).await.expect("taken");
+    store
+        .submit(batch("act", vec![first, job("a", "a-1")]))
+        .await
+        .expect("taken");
     for attempt in 1..=3 {
         let claimed = claim_one(store).await;
         assert_eq!((claimed.id.as_str(), claimed.attempt), ("a-0", attempt));
