@@ -187,6 +187,7 @@ mod tests {
             opened: WallTime::EPOCH,
             started: Some(WallTime::EPOCH),
             ended: None,
+            progressed: WallTime::EPOCH,
         }
     }
 

@@ -165,7 +165,7 @@ pub struct JobOutcome {
     pub status: Option<u16>,
     /// The body of its stored result.
     pub body: Option<Bytes>,
-    /// The last error of a failed job, independent of its dead letter.
+    /// The last error of a failed job, independent of its dead letter, or the timeout that cancelled a job.
     pub error: Option<String>,
 }
 
