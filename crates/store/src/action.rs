@@ -31,7 +31,8 @@ impl ActionSpec {
     }
 }
 
-/// Stage of an action. It only moves to the right.
+/// Stage of an action. It only moves to the right, except that a requeued dead letter takes it from
+/// [`Aggregating`](Self::Aggregating) back to [`Running`](Self::Running).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ActionStage {
     /// Jobs may still be added.

@@ -240,8 +240,8 @@ macro_rules! contract {
             a_rule_is_stored_and_reported
             dead_letters_are_listed_and_requeued_as_new
             purged_letters_stay_counted_as_failed
-            a_requeued_job_does_not_reopen_its_action
-            a_requeued_job_does_not_change_a_finished_action
+            a_requeued_job_counts_in_its_completed_action
+            a_requeued_job_delays_the_end_of_its_action
             a_requeued_job_counts_in_an_open_action
             a_requeued_job_has_one_outcome_in_an_open_action
             statistics_are_reset_only_without_deferred_jobs

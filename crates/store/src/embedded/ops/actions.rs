@@ -23,7 +23,7 @@ use crate::tenant::PageRequest;
 pub(crate) fn open(state: &mut StoreState, spec: ActionSpec, moment: ClockPair) {
     state.log.needs_sync = true;
     let known = state.actions.find_mut(&spec.id);
-    match known.filter(|(_, action)| !action.stage().is_over()) {
+    match known.filter(|(_, action)| !action.is_reusable()) {
         Some((id, action)) => {
             action.state.spec = spec;
             action.restart_timeout(moment);

@@ -129,6 +129,12 @@ impl ActionEntry {
         }
     }
 
+    /// Returns true if its name may be used again: a completed action may have requeued dead letters.
+    pub(crate) fn is_reusable(&self) -> bool {
+        let has_requeued = self.state.end == ActionEnd::Open && self.counts.open() > 0;
+        self.stage().is_over() && !has_requeued
+    }
+
     /// Returns true if its completion notice may be sent: all of its jobs are over.
     pub(crate) fn is_finished(&self) -> bool {
         self.stage() >= ActionStage::Aggregating && !self.state.notified && self.counts.open() == 0

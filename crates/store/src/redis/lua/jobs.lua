@@ -192,6 +192,12 @@ local function is_settled(action)
   return (action.closed == 1 or is_over(action)) and action.q + action.fl == 0
 end
 
+-- Returns true if it ended before its jobs, which do not start any more.
+local function is_cut_short(action) return action.st == FAILED or action.st == CANCELLED end
+
+-- Returns true if its name may be used again: a completed action may have requeued dead letters.
+local function is_reusable(action) return is_over(action) and (is_cut_short(action) or is_settled(action)) end
+
 -- A name is not reused before all of its earlier jobs have ended.
 local function be_clean(name)
   if call('EXISTS', P .. 'm:' .. name) == 1 then error('CLEANING', 0) end
