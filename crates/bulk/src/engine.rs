@@ -8,7 +8,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
-use outflow_store::{ActionReport, JobOutcome, JobStore, Name, StoreError};
+use outflow_store::{ActionReport, ControlScope, JobOutcome, JobStore, Name, StoreError};
 use outflow_sync::Mutex;
 use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc};
@@ -29,7 +29,7 @@ use crate::scheduler::{self, MIN_WAIT, POLL_INTERVAL};
 use crate::session::Sessions;
 use crate::settings::EngineSettings;
 use crate::worker::handler::Handler;
-use crate::worker::lane_history::LaneHistories;
+use crate::worker::lane_history::{LaneError, LaneHistories};
 use crate::worker::pool::WorkerPool;
 
 /// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
@@ -57,6 +57,10 @@ pub(crate) struct EngineContext<S> {
     pub(crate) served_lanes: Mutex<BTreeSet<Name>>,
     /// Recent attempts of lanes.
     pub(crate) lanes: LaneHistories,
+    /// Operators that paused tenants and actions.
+    pub(crate) pauses: Mutex<HashMap<ControlScope, String>>,
+    /// Last error of the store.
+    pub(crate) store_error: Mutex<Option<LaneError>>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
@@ -70,6 +74,8 @@ impl<S> EngineContext<S> {
     /// Counts and reports an error of the store.
     pub(crate) fn report_store_error(&self, error: &StoreError) {
         self.metrics.counters.store_failed();
+        let (message, at) = (error.to_string(), self.clock.now());
+        *self.store_error.lock() = Some(LaneError { message, at });
         self.rule_sync.note_error(error);
         self.events.emit(BulkEvent::Error {
             message: error.to_string(),
@@ -140,6 +146,8 @@ impl<S: JobStore> EngineBuilder<S> {
             handlers: self.handlers,
             served_lanes: Mutex::default(),
             lanes: LaneHistories::default(),
+            pauses: Mutex::default(),
+            store_error: Mutex::default(),
             pool: WorkerPool::new(self.settings.workers.bounds(0).min),
             sessions: Sessions::new()?,
             results,
@@ -222,6 +230,11 @@ impl<S: JobStore> Engine<S> {
     /// Returns the number of worker slots, and the number of busy ones.
     pub fn worker_usage(&self) -> (usize, usize) {
         (self.context.pool.size(), self.context.pool.busy())
+    }
+
+    /// Returns the number of attempts that this engine made, of ended jobs and of others.
+    pub fn attempts(&self) -> u64 {
+        self.context.metrics.counters.attempts()
     }
 
     /// Waits until the last job of an action has ended, and returns the report; nothing for an unknown action.

@@ -37,6 +37,7 @@ pub(crate) struct EngineCounters {
     waits: AtomicU64,
     deferred: AtomicU64,
     cancelled: AtomicU64,
+    attempts: AtomicU64,
     failed_by_job: AtomicU64,
     failed_by_api: AtomicU64,
     fenced: AtomicU64,
@@ -59,6 +60,16 @@ impl EngineCounters {
             },
             1,
         );
+    }
+
+    /// Counts the start of an attempt.
+    pub(crate) fn attempt_began(&self) {
+        add(&self.attempts, 1);
+    }
+
+    /// Returns the number of attempts that began.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Relaxed)
     }
 
     /// Counts a failed attempt, if the end of the claim is one.

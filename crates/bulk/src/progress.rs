@@ -7,6 +7,7 @@
 mod bottleneck;
 pub(crate) mod in_flight_bound;
 pub(crate) mod lower_bound;
+pub(crate) mod stall;
 pub(crate) mod tenant_bounds;
 pub(crate) mod throughput;
 pub(crate) mod workload;
@@ -14,7 +15,7 @@ pub(crate) mod workload;
 use std::time::Duration;
 
 use outflow::core::{Decision, Nanos};
-use outflow_store::{ActionReport, ActionStage, JobCounts, JobStore, Name};
+use outflow_store::{ActionReport, ActionStage, JobCounts, JobStore, Name, RemainingWork};
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
@@ -36,6 +37,8 @@ pub struct ActionProgress {
     pub eta: Option<Duration>,
     /// Sentences about concurrency and workers that hold its jobs back, in place of limits.
     pub bottlenecks: Vec<String>,
+    /// Sentences about what its jobs wait for now: a limit, a sleep, a pause, a response. Empty without open jobs.
+    pub waits: Vec<String>,
 }
 
 impl ActionProgress {
@@ -50,6 +53,7 @@ impl ActionProgress {
             over_ppm: u32::try_from(part).unwrap_or(u32::MAX),
             eta: estimate_eta(counts.open(), throughput, lower_bound),
             bottlenecks: Vec::new(),
+            waits: Vec::new(),
         }
     }
 }
@@ -101,15 +105,23 @@ impl<S: JobStore> Engine<S> {
     /// If the store fails.
     pub async fn report_progress(&self, report: &ActionReport) -> Result<ActionProgress, BulkError> {
         let context = &self.context;
+        let remaining = match report.counts.queued {
+            0 => RemainingWork::default(),
+            _ => context.store.remaining(&report.spec.id).await?,
+        };
         let continues = report.counts.queued > 0 && report.counts.over() > 0;
         let lower_bound = if continues && !report.is_stopped() {
-            let remaining = context.store.remaining(&report.spec.id).await?;
             context.lower_bound(&Workload::from(&remaining))
         } else {
             Some(Duration::ZERO)
         };
         let throughput = context.measure_throughput(report);
+        let waits = match report.counts.open() {
+            0 => Vec::new(),
+            _ => self.action_waits(report, &remaining).await?,
+        };
         Ok(ActionProgress {
+            waits,
             bottlenecks: self.bottlenecks(report.counts.queued),
             ..ActionProgress::new(report, throughput, lower_bound)
         })

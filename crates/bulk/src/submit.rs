@@ -7,6 +7,7 @@
 mod check;
 pub(crate) mod job_payload;
 pub(crate) mod lane;
+mod timeout_warning;
 
 use std::time::Duration;
 

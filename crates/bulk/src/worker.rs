@@ -110,10 +110,15 @@ impl<S: JobStore> RunningJob<S> {
         let began = context.clock.now();
         let health = health_of(executor, &self.job);
         let in_flight = self.lane.begin(self.job.token, began);
+        context.metrics.counters.attempt_began();
         let attempt = JobAttempt::new(&context, &self.job);
         let end = attempt.run(executor, permits).await;
         drop(in_flight);
         let failure = match end {
+            AttemptEnd::Throttled(end) => {
+                self.lane.note_error("the API throttled a call", context.clock.now());
+                return end;
+            }
             AttemptEnd::Other(end) => return end,
             AttemptEnd::Served(end) => {
                 self.lane.record(AttemptSign {
@@ -176,6 +181,8 @@ enum AttemptEnd {
     Served(JobEnd),
     /// It failed and may succeed later.
     Failed(AttemptFailure),
+    /// The API throttled it.
+    Throttled(JobEnd),
     /// The end says nothing about the API.
     Other(JobEnd),
 }
@@ -222,7 +229,7 @@ impl<'a, S> JobAttempt<'a, S> {
             Ok(Ok(body)) => AttemptEnd::Served(self.done(self.stored_result(0, body))),
             Ok(Err(HandlerError::Passing(message))) => failed_attempt(message),
             Ok(Err(HandlerError::Final(message))) => AttemptEnd::Other(failed(message)),
-            Ok(Err(HandlerError::Busy(after))) => AttemptEnd::Other(JobEnd::Throttled {
+            Ok(Err(HandlerError::Busy(after))) => AttemptEnd::Throttled(JobEnd::Throttled {
                 after: after.clamp(MIN_WAIT, MAX_COOLDOWN),
                 cooldown: CooldownScope::Tenant,
             }),

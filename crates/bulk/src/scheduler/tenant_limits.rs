@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
+use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream, WaitEstimate};
 use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 use outflow_sync::Mutex;
@@ -42,6 +42,13 @@ impl TenantLimiters {
         };
         let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
         upstream.try_acquire(target).map(Some)
+    }
+
+    /// Estimates the wait of the tenant's next start, if its limit delays it.
+    pub(crate) fn explain(&self, tenant: &Name) -> Option<WaitEstimate> {
+        let upstream = self.limiters.lock().get(tenant)?.upstream.clone();
+        let target = upstream.route(&http::Method::GET, "/");
+        upstream.explain(target)
     }
 
     /// Returns the earliest instant of the tenant's next start, if it is not now.

@@ -43,7 +43,7 @@ impl<S> JobAttempt<'_, S> {
     async fn on_response(&self, response: Response) -> AttemptEnd {
         let (status, verdict) = (response.status().as_u16(), response.verdict());
         if let Some(end) = verdict.and_then(|verdict| self.on_throttle(&verdict)) {
-            return AttemptEnd::Other(end);
+            return AttemptEnd::Throttled(end);
         }
         let message = format!("the API answered {status}");
         if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {

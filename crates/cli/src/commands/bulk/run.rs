@@ -217,7 +217,7 @@ impl RunContext<'_> {
         if ended == LoopEnd::Interrupted {
             say!("finishing calls in flight; press Ctrl-C again to end at once");
             tokio::select! {
-                _ = bulk.drain() => run.write_results().await?,
+                _ = bulk.drain() => run.write_results(bulk.engine()).await?,
                 () = signals.wait() => return Ok(ended),
             }
             if !run.has_work().await? {

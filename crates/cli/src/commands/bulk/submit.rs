@@ -25,7 +25,7 @@ use crate::admin_client::{AdminTarget, encoded};
 use crate::command_line::InvalidLines;
 use crate::commands::json_fields::part;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, count, millis};
+use crate::terminal::{Terminal, answer, answer_json, count, millis, say};
 
 /// Submit a file of jobs to a running program, which stores them durably.
 #[derive(Args)]
@@ -41,7 +41,7 @@ pub(crate) struct SubmitCommand {
     /// Keep the action open for more jobs.
     #[arg(long)]
     keep_open: bool,
-    /// Fail the action after this time and cancel the rest of its jobs; by default `bulk.action_timeout`.
+    /// Fail the action if no job of it ends for this time, and cancel the rest; by default `bulk.action_timeout`.
     #[arg(long, value_name = "TIME", value_parser = read_timeout)]
     timeout: Option<Duration>,
     /// Notify this path of a configured API when the action is over.
@@ -58,6 +58,7 @@ struct AcceptedCounts {
     duplicates: u64,
     rejected: u64,
     reason: Option<String>,
+    warning: Option<String>,
 }
 
 impl SubmitCommand {
@@ -225,10 +226,13 @@ impl SubmitCommand {
             answer_json(&json!({
                 "action": action, "accepted": counts.accepted,
                 "duplicates": counts.duplicates, "rejected": counts.rejected,
-                "reason": counts.reason,
+                "reason": counts.reason, "warning": counts.warning,
             }))?;
         } else {
             answer(&counts.to_text(action))?;
+        }
+        if let Some(warning) = &counts.warning {
+            say!("warning: {warning}");
         }
         Ok(match &counts.reason {
             // A full queue has space later; a closed action never accepts jobs again.
@@ -249,6 +253,8 @@ impl AcceptedCounts {
         let rejected = reasons.find(|job| part(job, "destination") == "rejected");
         let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
+        let warning = part(result, "warning").as_str();
+        self.warning = self.warning.take().or(warning.map(str::to_owned));
     }
 
     /// Returns true if the queue was full for some jobs.

@@ -157,7 +157,11 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
     };
     store.open(spec).await.expect("open");
     let opened = report(store, "act").await;
-    assert_eq!((opened.progressed, opened.times_out()), (opened.opened, None), "no job is open");
+    assert_eq!(
+        (opened.progressed, opened.times_out()),
+        (opened.opened, None),
+        "no job is open"
+    );
     store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     let first = claim_one(store).await;
     world.advance(unit * 8).await;
@@ -165,7 +169,10 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
     assert!(finished(store).await.is_empty());
     let progress = report(store, "act").await;
     assert!(progress.progressed > progress.opened, "{progress:?}");
-    assert_eq!(progress.times_out(), Some(progress.progressed.saturating_add(unit * 10)));
+    assert_eq!(
+        progress.times_out(),
+        Some(progress.progressed.saturating_add(unit * 10))
+    );
     world.advance(unit * 5).await;
     assert!(finished(store).await.is_empty());
     assert_eq!(stage(store, "act").await, ActionStage::Running, "it made progress at 8");
@@ -175,9 +182,15 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
     assert_eq!((failed.stage, failed.counts.cancelled), (ActionStage::Failed, 1));
     assert_eq!(failed.times_out(), None);
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
-    assert_eq!((outcomes[1].ended, outcomes[0].error.as_ref()), (JobStatus::Cancelled, None));
+    assert_eq!(
+        (outcomes[1].ended, outcomes[0].error.as_ref()),
+        (JobStatus::Cancelled, None)
+    );
     let reason = outcomes[1].error.as_deref().expect("a reason");
-    assert!(reason.contains("no progress for") && reason.contains("timeout"), "{reason}");
+    assert!(
+        reason.contains("no progress for") && reason.contains("timeout"),
+        "{reason}"
+    );
 }
 
 // The worker dies: its claim is over when it is reaped, and not before.

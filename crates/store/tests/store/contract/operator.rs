@@ -172,7 +172,10 @@ pub(crate) async fn a_requeued_job_counts_in_its_completed_action(world: &impl S
     assert_eq!(revived, 1);
     let report = store.action(&name("act")).await.expect("read").expect("known");
     assert_eq!((report.stage, report.is_over()), (ActionStage::Completed, false));
-    assert_eq!((report.counts.dead, report.counts.failed, report.counts.queued), (0, 0, 1));
+    assert_eq!(
+        (report.counts.dead, report.counts.failed, report.counts.queued),
+        (0, 0, 1)
+    );
     // Meanwhile the name is not free.
     let taken = store.submit(batch("act", jobs("b", 1))).await.expect("answered");
     assert_eq!(taken.receipts, [SubmitReceipt::Closed]);
@@ -184,10 +187,28 @@ pub(crate) async fn a_requeued_job_counts_in_its_completed_action(world: &impl S
     let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
     let ends: Vec<_> = outcomes.iter().map(|one| one.ended).collect();
     assert_eq!(ends, [JobStatus::Done]);
-    assert!(store.take_finished(FinishedQuery::peek(9)).await.expect("read").is_empty());
+    assert!(
+        store
+            .take_finished(FinishedQuery::peek(9))
+            .await
+            .expect("read")
+            .is_empty()
+    );
     assert_eq!(store.audit().await.expect("counted"), 0);
-    store.submit(batch("act", jobs("b", 1))).await.expect("the name is free again");
-    assert_eq!(store.action(&name("act")).await.expect("read").expect("known").counts.done, 0);
+    store
+        .submit(batch("act", jobs("b", 1)))
+        .await
+        .expect("the name is free again");
+    assert_eq!(
+        store
+            .action(&name("act"))
+            .await
+            .expect("read")
+            .expect("known")
+            .counts
+            .done,
+        0
+    );
 }
 
 // Closed, and its one job over: its end is notified after the requeued job.
