@@ -138,6 +138,7 @@ impl<S: JobStore> RunningJob<S> {
                 let judge = FailureJudge {
                     job: &self.job,
                     began,
+                    took: context.clock.now().since(began),
                     health,
                     lane: &self.lane,
                     lanes: &context.lanes,

@@ -34,6 +34,7 @@ enum FailureCause {
 pub(super) struct FailureJudge<'a> {
     pub(super) job: &'a ClaimedJob,
     pub(super) began: Nanos,
+    pub(super) took: Duration,
     /// Health of the API when the attempt began.
     pub(super) health: HealthState,
     pub(super) lane: &'a LaneHistory,
@@ -78,7 +79,7 @@ impl FailureJudge<'_> {
             limit.rate.per() / quantity.max(1)
         });
         let slowest = spaces.max().unwrap_or_default();
-        let one = slowest.saturating_add(upstream.now().since(self.began));
+        let one = slowest.saturating_add(self.took);
         one.saturating_mul(FEW_STARTS).clamp(MIN_PATIENCE, MAX_PATIENCE)
     }
 

@@ -10,6 +10,7 @@ mod mixed_load;
 mod operator;
 mod outages;
 mod schedulers;
+mod stalls;
 mod submissions;
 mod support;
 mod three_tenants;
