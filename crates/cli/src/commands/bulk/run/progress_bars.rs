@@ -33,7 +33,7 @@ pub(super) struct ProgressBars {
 
 /// Remaining time of a run, and what its jobs wait for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RunOutlook {
+pub(super) struct RunProgress {
     pub(super) eta: Option<Duration>,
     pub(super) waits: Vec<String>,
 }
@@ -79,7 +79,7 @@ impl ProgressBars {
     }
 
     /// Shows the bars, with the engine's estimate of the whole run. A run in which no job ends says what it waits for.
-    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, estimate: RunOutlook) {
+    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, estimate: RunProgress) {
         self.before.get_or_insert_with(|| counted.tenants.clone());
         self.shown = Some(spent);
         let mut rows = self.rows(counted, spent);

@@ -21,7 +21,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
 use super::line_results::{FIRST_ROUND, LineResults};
-use super::progress_bars::{ProgressBars, RunOutlook};
+use super::progress_bars::{ProgressBars, RunProgress};
 use super::results::ResultWriter;
 use super::summary::RunSummary;
 use super::validate::ValidatedFile;
@@ -60,7 +60,7 @@ pub(super) struct RunLoop<'a> {
     attempts_before: u64,
     throttles_before: u64,
     unfinished: UnfinishedCounts,
-    outlook: RunOutlook,
+    progress: RunProgress,
 }
 
 /// Attempts and throttles of jobs that are not over.
@@ -103,7 +103,7 @@ impl<'a> RunLoop<'a> {
             attempts_before: 0,
             throttles_before: 0,
             unfinished: UnfinishedCounts::default(),
-            outlook: RunOutlook::default(),
+            progress: RunProgress::default(),
         };
         run.skip_finished_actions().await?;
         run.results.writer.check_end()?;
@@ -177,8 +177,8 @@ impl<'a> RunLoop<'a> {
             self.results.read_outcomes(&self.action.1).await?;
             let spent = self.clock.now().since(self.begun);
             if bars.is_due(spent) {
-                self.outlook = self.read_outlook(bulk.engine()).await?;
-                bars.show(&self.results.counted, self.before, spent, self.outlook.clone());
+                self.progress = self.read_progress(bulk.engine()).await?;
+                bars.show(&self.results.counted, self.before, spent, self.progress.clone());
             }
             self.unfinished = self.count_unfinished(bulk.engine()).await?;
             self.report_bottlenecks(bulk.engine(), &bars).await?;
@@ -200,9 +200,9 @@ impl<'a> RunLoop<'a> {
     }
 
     /// Reads the remaining time, and what jobs wait for.
-    async fn read_outlook(&self, engine: &StoreEngine) -> anyhow::Result<RunOutlook> {
+    async fn read_progress(&self, engine: &StoreEngine) -> anyhow::Result<RunProgress> {
         let progress = engine.progress(&self.action.1).await?;
-        Ok(progress.map_or_else(RunOutlook::default, |progress| RunOutlook {
+        Ok(progress.map_or_else(RunProgress::default, |progress| RunProgress {
             eta: progress.eta,
             waits: progress.waits,
         }))
@@ -330,7 +330,7 @@ impl<'a> RunLoop<'a> {
             bounds: self.bounds,
             bottlenecks: self.bottlenecks,
             unfinished: self.unfinished,
-            waits: self.outlook.waits,
+            waits: self.progress.waits,
         }
     }
 }
