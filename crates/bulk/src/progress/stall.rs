@@ -89,7 +89,7 @@ impl<S: JobStore> Engine<S> {
 impl<S> EngineContext<S> {
     /// Returns the sentences of lanes, of the first few if there are many.
     fn lane_waits<'l>(&self, lanes: impl Iterator<Item = &'l Name>) -> Vec<String> {
-        let mut sentences: Vec<_> = lanes.flat_map(|lane| self.lane_wait(lane)).collect();
+        let mut sentences: Vec<_> = lanes.filter_map(|lane| self.lane_wait(lane)).collect();
         if let Some(more) = sentences.len().checked_sub(SHOWN).filter(|more| *more > 0) {
             sentences.truncate(SHOWN);
             sentences.push(format!("and {more} more reasons"));

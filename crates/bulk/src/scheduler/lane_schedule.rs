@@ -185,7 +185,7 @@ impl<S: JobStore> LaneSchedule<S> {
         };
         let shared = executor.shared_limits(&self.name, &settings);
         let permit_first = settings.scheduler.strategy().is_permit_first();
-        if let Some(blocked) = self.rests_for(executor, &settings, shared.as_ref()) {
+        if let Some(blocked) = rests_for(executor, &settings, shared.as_ref()) {
             return Ok(NextStep::Sleep(Some(blocked)));
         }
         let mut batch = match (permit_first, shared) {
@@ -206,22 +206,6 @@ impl<S: JobStore> LaneSchedule<S> {
         self.history.set_queued(!matches!(next, NextStep::Sleep(None)));
         self.start_jobs(executor, &pending, batch, slots);
         Ok(next)
-    }
-
-    /// Returns how long no job is claimed because the API sleeps or cools down. The permit scheduler of one process
-    /// waits in the API's queue instead.
-    fn rests_for(
-        &self,
-        executor: &LaneExecutor,
-        settings: &EngineSettings,
-        shared: Option<&SharedLimits>,
-    ) -> Option<Duration> {
-        let horizon = match (settings.scheduler.strategy().is_permit_first(), shared) {
-            (true, None) => return None,
-            (true, Some(limits)) => limits.horizon,
-            (false, _) => Duration::ZERO,
-        };
-        blocked_for(executor.upstream.as_ref()?, horizon)
     }
 
     /// Claims the jobs that get their permits.
@@ -333,6 +317,17 @@ impl<S: JobStore> LaneSchedule<S> {
             let _stopping = self.jobs.spawn(async move { running.run(&executor, permission).await });
         }
     }
+}
+
+/// Returns how long no job is claimed because the API sleeps or cools down. The permit scheduler of one process waits in
+/// the API's queue instead.
+fn rests_for(executor: &LaneExecutor, settings: &EngineSettings, shared: Option<&SharedLimits>) -> Option<Duration> {
+    let horizon = match (settings.scheduler.strategy().is_permit_first(), shared) {
+        (true, None) => return None,
+        (true, Some(limits)) => limits.horizon,
+        (false, _) => Duration::ZERO,
+    };
+    blocked_for(executor.upstream.as_ref()?, horizon)
 }
 
 /// Larger batches would block the store for too long.

@@ -22,6 +22,9 @@ fn failing(rate: &str, span: std::ops::Range<u64>, fault: impl Into<ScriptedFaul
     plan
 }
 
+/// Name of an outage, and its fault.
+type OutageForm = (&'static str, fn() -> ScriptedFault);
+
 /// Sends a job to the path that always fails.
 fn fail_always(job: &mut JobSpec) {
     if let JobWork::Call(call) = &mut job.work {
@@ -63,7 +66,7 @@ async fn an_api_that_answers_500_for_a_minute_kills_no_job_and_costs_no_retry() 
 // The outage begins while jobs are in flight, at a slow and at a fast rate, and in every form.
 #[tokio::test(start_paused = true)]
 async fn an_outage_in_the_middle_of_a_run_costs_no_job_a_retry() {
-    let forms: [(&str, fn() -> ScriptedFault); 4] = [
+    let forms: [OutageForm; 4] = [
         ("503", || MockResponse::status(503).into()),
         ("hang", || Fault::Hang.into()),
         ("reset", || Fault::ResetUnread.into()),
@@ -129,7 +132,7 @@ async fn a_tenant_whose_jobs_all_fail_does_not_stop_others() {
 #[tokio::test(start_paused = true)]
 async fn a_failing_job_at_the_head_does_not_keep_the_api_asleep() {
     let plan = Plan::with_user_defaults("10/s", LATENCY);
-    let down = ScriptMatch::always().between(Duration::ZERO..Duration::from_secs(60));
+    let down = ScriptMatch::always().between(Duration::ZERO..Duration::from_mins(1));
     plan.mock.rewrite(
         Script::new()
             .rule(down, MockResponse::status(503))
@@ -149,9 +152,11 @@ async fn a_failing_job_at_the_head_does_not_keep_the_api_asleep() {
 async fn a_deadline_holds_during_an_outage() {
     let world = failing("10/s", 0..3_600, MockResponse::status(503)).start().await;
     let begun = world.now();
-    let deadline = world.time.wall().saturating_add(Duration::from_secs(60));
+    let deadline = world.time.wall().saturating_add(Duration::from_mins(1));
     let mut jobs = gets("t", 50);
-    jobs.iter_mut().for_each(|job| job.deadline = Some(deadline));
+    for job in &mut jobs {
+        job.deadline = Some(deadline);
+    }
     world.submit("a", jobs).await;
     let report = world.finished("a").await;
     assert_eq!((report.counts.cancelled, report.counts.dead), (50, 0), "{report:?}");
