@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use crate::figure::{Figure, Goal};
 use crate::measure::Plan;
 
+mod bulk_outages;
 mod long_runs;
 mod peers;
 mod real_time;
@@ -26,6 +27,7 @@ pub(crate) fn figures(plan: Plan) -> Vec<Figure> {
     if plan.is_thorough() {
         figures.extend(long_runs::figures());
     }
+    figures.extend(bulk_outages::figures());
     figures.extend(real_time::figures());
     figures
 }

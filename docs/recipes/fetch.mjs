@@ -1,4 +1,4 @@
-// fetch of Node (18 or newer) behind Outflow: only the address is another.
+// fetch of Node (18 or newer) behind Outflow: only the base URL changes.
 
 const outflow = process.env.OUTFLOW_URL ?? "http://127.0.0.1:7070";
 
@@ -7,7 +7,7 @@ const first = await fetch(`${outflow}/demo/films/603`);
 await first.arrayBuffer();
 console.log(first.status, "after", first.headers.get("outflow-wait"), "s in the queue");
 
-// Twenty at once, to an API that allows ten a second and refuses the rest: all of them are answered.
+// Twenty at once, to an API that allows ten a second and throttles the rest: all get 200.
 const numbers = Array.from({ length: 20 }, (_, number) => number);
 const answers = await Promise.all(
   numbers.map(async (number) => {
@@ -18,8 +18,7 @@ const answers = await Promise.all(
 );
 console.log(answers.filter(Boolean).length, "answered with 200");
 
-// What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
-// may be retried as well.
+// Options of this one call. Only the Idempotency-Key reaches the API; with it a POST may be retried.
 const steered = await fetch(`${outflow}/demo/orders`, {
   method: "POST",
   body: JSON.stringify({ film: 603 }),
@@ -35,8 +34,8 @@ const steered = await fetch(`${outflow}/demo/orders`, {
 await steered.arrayBuffer();
 console.log("steered:", steered.status);
 
-// Without patience: what cannot go now is refused at once, and nothing is sent. Proxy-Status tells a refusal
-// of Outflow from one of the API.
+// Instead of waiting: a call that cannot go now is refused at once, and nothing is sent. Proxy-Status marks a
+// refusal of Outflow.
 const refused = await fetch(`${outflow}/demo/films/603`, {
   headers: { "Outflow-Mode": "reject", "Outflow-Cost": "10" },
 });

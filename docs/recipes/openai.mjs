@@ -9,7 +9,7 @@ const outflow = process.env.OUTFLOW_URL ?? "http://127.0.0.1:7070";
 const client = new OpenAI({
   // `chat` is an API of `outflow dev`; after `outflow init --preset openai` it is /openai.
   baseURL: `${outflow}/chat`,
-  // If Outflow has a key for the API (api_key_env), it puts it in the place of this one.
+  // Outflow replaces it by the key of its configuration (api_key_env), if there is one, as in `outflow dev`.
   apiKey: process.env.OPENAI_API_KEY ?? "kept by Outflow",
   // Outflow retries where that is safe, within the limits; a second set of retries would multiply them.
   maxRetries: 0,
@@ -35,12 +35,12 @@ for await (const chunk of await client.chat.completions.create({ ...question, st
 }
 console.log();
 
-// Without patience: what cannot go now is refused at once, and nothing is sent. The library knows no problem
-// details, so the reason is in the error's headers and in its message.
+// Instead of waiting: a call that cannot go now is refused at once, and nothing is sent. The error has the reason
+// in `message`, its name in `code`, and the time of the next attempt in its headers.
 try {
   await client.chat.completions.create(question, { headers: { ...headers, "Outflow-Mode": "reject" } });
 } catch (refused) {
   if (!(refused instanceof OpenAI.RateLimitError)) throw refused;
-  console.log("refused:", refused.status, refused.message);
+  console.log("refused:", refused.status, refused.code, "because", refused.message);
   console.log("come back in", refused.headers.get("retry-after"), "s");
 }

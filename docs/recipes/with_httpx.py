@@ -24,13 +24,12 @@ async def main():
     async with httpx.AsyncClient(
         base_url=f"{OUTFLOW}/demo", timeout=PATIENCE, http1=False, http2=True
     ) as client:
-        # Twenty at once, to an API that allows ten a second and refuses the rest: all of them are answered.
+        # Twenty at once, to an API that allows ten a second and throttles the rest: all get 200.
         answers = await asyncio.gather(*(client.get(f"/films/{n}") for n in range(20)))
         versions = {answer.http_version for answer in answers}
         print(sum(answer.is_success for answer in answers), "answered with 200 over", *versions)
 
-        # What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which
-        # a POST may be retried as well.
+        # Options of this one call. Only the Idempotency-Key reaches the API; with it a POST may be retried.
         answer = await client.post(
             "/orders",
             json={"film": 603},
@@ -44,8 +43,8 @@ async def main():
         )
         print("steered:", answer.status_code)
 
-        # Without patience: what cannot go now is refused at once, and nothing is sent. Proxy-Status tells
-        # a refusal of Outflow from one of the API.
+        # Instead of waiting: a call that cannot go now is refused at once, and nothing is sent.
+        # Proxy-Status marks a refusal of Outflow.
         answer = await client.get(
             "/films/603", headers={"Outflow-Mode": "reject", "Outflow-Cost": "10"}
         )

@@ -12,7 +12,7 @@ OUTFLOW = os.environ.get("OUTFLOW_URL", "http://127.0.0.1:7070")
 client = openai.OpenAI(
     # `chat` is an API of `outflow dev`; after `outflow init --preset openai` it is /openai.
     base_url=f"{OUTFLOW}/chat",
-    # If Outflow has a key for the API (api_key_env), it puts it in the place of this one.
+    # Outflow replaces it by the key of its configuration (api_key_env), if there is one, as in `outflow dev`.
     api_key=os.environ.get("OPENAI_API_KEY", "kept by Outflow"),
     # Outflow retries where that is safe, within the limits; a second set of retries would multiply them.
     max_retries=0,
@@ -39,11 +39,12 @@ for chunk in client.chat.completions.create(**question, stream=True):
         print(choice.delta.content or "", end="", flush=True)
 print()
 
-# Without patience: what cannot go now is refused at once, and nothing is sent.
+# Instead of waiting: a call that cannot go now is refused at once, and nothing is sent. The error has the reason,
+# its name in `code`, and the body as `response.json()`.
 question["extra_headers"]["Outflow-Mode"] = "reject"
 try:
     client.chat.completions.create(**question)
 except openai.RateLimitError as refused:
     problem = refused.response.json()
-    print("refused:", refused.status_code, problem["type"], "by", problem["limit"])
+    print("refused:", refused.status_code, refused.code, "because", problem["detail"])
     print("come back in", refused.response.headers["Retry-After"], "s:", problem["advice"])

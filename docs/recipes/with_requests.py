@@ -1,4 +1,4 @@
-"""requests behind Outflow: only the address is another.
+"""requests behind Outflow: only the base URL changes.
 
 pip install requests
 """
@@ -25,13 +25,12 @@ answer = film(603)
 answer.raise_for_status()
 print(answer.status_code, "after", answer.headers["Outflow-Wait"], "s in the queue")
 
-# Twenty at once, to an API that allows ten a second and refuses the rest: all of them are answered.
+# Twenty at once, to an API that allows ten a second and throttles the rest: all get 200.
 with ThreadPoolExecutor(20) as threads:
     answers = list(threads.map(film, range(20)))
 print(sum(answer.ok for answer in answers), "answered with 200")
 
-# What this one call is to be. Nothing of it reaches the API but the Idempotency-Key, with which a POST
-# may be retried as well.
+# Options of this one call. Only the Idempotency-Key reaches the API; with it a POST may be retried.
 answer = session.post(
     f"{OUTFLOW}/demo/orders",
     json={"film": 603},
@@ -46,8 +45,8 @@ answer = session.post(
 )
 print("steered:", answer.status_code)
 
-# Without patience: what cannot go now is refused at once, and nothing is sent. Proxy-Status tells a refusal
-# of Outflow from one of the API.
+# Instead of waiting: a call that cannot go now is refused at once, and nothing is sent. Proxy-Status marks a
+# refusal of Outflow.
 answer = session.get(
     f"{OUTFLOW}/demo/films/603",
     headers={"Outflow-Mode": "reject", "Outflow-Cost": "10"},

@@ -90,7 +90,16 @@ impl AuditEntry {
 #[derive(Clone, Debug)]
 pub(crate) struct AuditActor(pub(crate) SmolStr);
 
-fn truncate(text: SmolStr) -> SmolStr {
+impl AuditActor {
+    /// Formats the author with the reason of a change.
+    pub(crate) fn describe(&self, reason: Option<&str>) -> String {
+        let reason = reason.map(|reason| format!(" ({reason})"));
+        format!("{}{}", self.0, reason.unwrap_or_default())
+    }
+}
+
+/// Cuts a reason to a sentence or two.
+pub(crate) fn truncate(text: SmolStr) -> SmolStr {
     let end = text.floor_char_boundary(MAX_REASON.min(text.len()));
     text.get(..end).map(SmolStr::new).unwrap_or_default()
 }

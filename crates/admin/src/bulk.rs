@@ -39,6 +39,7 @@ pub(crate) async fn summary(State(admin): AdminState) -> JsonResult {
         "active_tenants": active,
         "workers": { "all": all, "busy": busy },
         "bottlenecks": engine.bottlenecks(counts.queued),
+        "waits": engine.waits(&counts).await?,
         "scheduler": engine.settings().scheduler.as_str(),
         "store": store.kind(),
         "queue_max": engine.settings().queue_max,

@@ -69,7 +69,11 @@ impl CallTarget {
         })
     }
 
-    fn method(&self) -> Result<Method, AdminProblem> {
+    /// Returns the method, GET by default.
+    ///
+    /// # Errors
+    /// If it is invalid.
+    pub(crate) fn method(&self) -> Result<Method, AdminProblem> {
         let Some(method) = &self.method else {
             return Ok(Method::GET);
         };
@@ -86,7 +90,8 @@ impl ResolvedCall {
 }
 
 impl PriorityParam {
-    const fn priority(self) -> Priority {
+    /// Returns the priority for the upstream.
+    pub(crate) const fn priority(self) -> Priority {
         match self {
             Self::Low => Priority::Low,
             Self::Normal => Priority::Normal,

@@ -65,7 +65,7 @@ fn admission_json(event: &Event) -> Option<NamedFacts> {
             } = explanation;
             let eta = eta.map(|eta| millis_up(eta.since(event.at)));
             json!({ "group": group, "endpoint": endpoint, "cost": cost.units(),
-                    "why": labels::wait_reason(reason), "position": position, "eta_ms": eta })
+                    "why": reason.name(), "position": position, "eta_ms": eta })
         }),
         EventKind::Admitted {
             group,
@@ -86,6 +86,7 @@ fn admission_json(event: &Event) -> Option<NamedFacts> {
         } => (
             "refused",
             json!({ "group": group, "endpoint": endpoint, "cause": refusal.reason.name(),
+                    "why": refusal.reason.to_string(),
                     "retry_after_ms": refusal.retry_after.map(millis_up),
                     "waited_ms": millis(*waited) }),
         ),
@@ -165,7 +166,7 @@ fn health_json(event: &Event) -> Option<NamedFacts> {
 fn limit_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
         EventKind::Meter { .. } => return meter_json(event),
-        EventKind::Drifting { group, drift } => (
+        EventKind::Drifting { group, drift, .. } => (
             "drift",
             json!({ "group": group,
                     "configured": drift.map(|drift| drift.configured.to_string()),

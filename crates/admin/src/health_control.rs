@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow::core::HealthOverride;
-use outflow::{HealthScope, Target, Upstream};
+use outflow::{HealthScope, OverrideNote, Target, Upstream};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 
 use super::api_param::ApiParam;
-use super::audit::{AuditActor, AuditChange};
+use super::audit::{AuditActor, AuditChange, truncate};
 use super::json_body::JsonBody;
 use super::problem::{AdminProblem, JsonResult};
 use super::queries::{QueryResult, parse_query};
@@ -64,7 +64,8 @@ pub(crate) async fn force(
     let upstream = admin.upstream(&api)?;
     let (state, action) = force.state.to_override()?;
     let group = find_group(&admin, &upstream, force.group.as_deref())?;
-    upstream.force_health(group, state);
+    let note = OverrideNote::new(actor.0.clone(), force.reason.clone().map(truncate));
+    upstream.force_health_by(group, state, &note);
     let change = AuditChange {
         action,
         api: Some(api),

@@ -2,22 +2,9 @@
 //!
 //! They are part of the interface: the OpenAPI document lists each one.
 
-use outflow::WaitReason;
 use outflow::cache::DiskState;
 use outflow::core::{Accounting, AttemptEnd, HealthOverride, LimitKind, OutcomeClass, TrendShape};
 use outflow::event::TaskState;
-
-/// Returns the label of the reason for a wait.
-pub(crate) const fn wait_reason(reason: &WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Limit { .. } => "limit",
-        WaitReason::Turn => "turn",
-        WaitReason::Concurrency { .. } => "concurrency",
-        WaitReason::Cooldown => "cooldown",
-        WaitReason::State(_) => "state",
-        _ => "other",
-    }
-}
 
 /// Returns the label of the class of an attempt.
 pub(crate) const fn outcome_class(class: OutcomeClass) -> &'static str {

@@ -170,7 +170,7 @@ fn take_permit(admin: &Admin, number: &str) -> Result<Permit, AdminProblem> {
 
 /// Estimates the wait of such a call. Takes no permit.
 pub(crate) async fn check(State(admin): AdminState, JsonBody(target): JsonBody<CallTarget>) -> JsonResult<WaitView> {
-    Ok(Json(WaitView::new(&target.resolve(&admin)?)))
+    Ok(Json(WaitView::from_call(&target.resolve(&admin)?)))
 }
 
 impl From<LeaseError> for AdminProblem {

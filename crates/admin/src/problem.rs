@@ -97,7 +97,7 @@ impl From<Refusal> for AdminProblem {
         match &refusal.reason {
             RefusalReason::TooLate(why) | RefusalReason::Busy(why) => problem.with_wait_reason(why),
             RefusalReason::Never { limit } => problem.with("limit", limit.to_string().into()),
-            RefusalReason::Blocked { state } => problem.with("state", state.name().into()),
+            RefusalReason::Blocked(cause) => problem.with("state", cause.state.name().into()),
             _ => problem,
         }
     }
@@ -105,10 +105,10 @@ impl From<Refusal> for AdminProblem {
 
 impl AdminProblem {
     fn with_wait_reason(self, why: &WaitReason) -> Self {
-        let problem = self.with("why", super::labels::wait_reason(why).into());
+        let problem = self.with("why", why.name().into());
         match why {
-            WaitReason::Limit { rate } => problem.with("limit", rate.to_string().into()),
-            WaitReason::State(state) => problem.with("state", state.name().into()),
+            WaitReason::Limit { rate, .. } => problem.with("limit", rate.to_string().into()),
+            WaitReason::State(cause) => problem.with("state", cause.state.name().into()),
             _ => problem,
         }
     }

@@ -17,9 +17,8 @@ use smol_str::SmolStr;
 
 use super::AdminState;
 use super::api_param::ApiParam;
-use super::call_target::CallTarget;
 use super::event_stream::{EventBody, SnapshotStream, StreamRequest};
-use super::explain::WaitView;
+use super::explain::{ExplainQuery, WaitView};
 use super::problem::{AdminProblem, JsonResult};
 use super::snapshot::{ApiLine, ApiView, LimitsView, ProgramSnapshot, tasks};
 
@@ -90,10 +89,10 @@ pub(crate) async fn limits(State(admin): AdminState, ApiParam(name): ApiParam) -
     Ok(Json(LimitsView::new(&admin, &admin.upstream(&name)?)))
 }
 
-/// Estimates the wait of a call made now.
-pub(crate) async fn explain(State(admin): AdminState, query: QueryResult<CallTarget>) -> JsonResult<WaitView> {
-    let target = parse_query(query)?;
-    Ok(Json(WaitView::new(&target.resolve(&admin)?)))
+/// Decides what would happen to a call made now.
+pub(crate) async fn explain(State(admin): AdminState, query: QueryResult<ExplainQuery>) -> JsonResult<WaitView> {
+    let call = parse_query(query)?;
+    Ok(Json(call.decide(&admin).await?))
 }
 
 /// Lists the background tasks.

@@ -87,6 +87,8 @@ pub(crate) struct ApiLine {
     name: SmolStr,
     state: &'static str,
     circuit: &'static str,
+    /// Sentence that names what binds calls now.
+    why: Option<String>,
     waiting: usize,
     in_flight: u64,
 }
@@ -95,12 +97,14 @@ impl ApiLine {
     /// Reads the summary of an API. If groups have their own health states, the worst of them counts.
     pub(crate) fn from_upstream(upstream: &Upstream) -> Self {
         let report = upstream.report();
-        let states = report.health.iter().map(|health| health.snapshot.state);
-        let worst = states.max_by_key(|state| health::severity(*state));
+        let healths = report.health.iter();
+        let worst_health = healths.max_by_key(|health| health::severity(health.snapshot.state));
+        let worst = worst_health.map(|health| health.snapshot.state);
         Self {
             name: upstream.name().clone(),
             state: worst.map_or("Normal", outflow::core::HealthState::name),
             circuit: worst.map_or("CLOSED", |state| state.circuit().name()),
+            why: worst_health.and_then(|health| health.reason.clone()),
             waiting: report.waiting,
             in_flight: in_flight(&report),
         }

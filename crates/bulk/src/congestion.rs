@@ -3,18 +3,26 @@
 //! The permit scheduler defers no job, so it reports the result of the formula for the backlog. The job-first
 //! schedulers report the deferrals that happened.
 
+mod binding_rate;
+pub(crate) mod lane_shares;
+pub(crate) mod spin_savings;
+
 use std::time::Duration;
 
-use outflow::core::{CongestionLevel, ThrottleCounts, estimate_completion, rate_limit_speed};
+use outflow::core::{CongestionLevel, ThrottleCounts};
 use outflow_store::{
-    CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest, SettleResult, Settlement,
-    StoreError, SubmitReceipt, SubmitResult, TenantReport,
+    ClaimedJob, CongestionSample, Defer, FencingToken, JobCounts, JobEnd, JobStore, Name, PageRequest, SettleResult,
+    Settlement, StoreError, TenantReport,
 };
-use outflow_sync::Mutex;
+
+pub(crate) use binding_rate::BindingRate;
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
+use crate::scheduler::start_permission::find_upstream;
 use crate::settings::EngineSettings;
+use crate::submit::lane::Lane;
+use lane_shares::LaneShares;
 
 /// Congestion of a tenant.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,9 +31,9 @@ pub struct TenantCongestion {
     pub group: Name,
     /// Number of its jobs that lack quota.
     pub non_ready: u64,
-    /// Reported speed: jobs per second.
+    /// Reported speed: jobs per second by the limit that binds the tenant now, its own, its API's or the global one.
     pub speed: u64,
-    /// Last deferral of one of its jobs.
+    /// Last deferral of one of its jobs; under the permit scheduler, the wait of its last job by the formula.
     pub last_backoff: Duration,
     /// Current level; a tenant without waiting jobs is not congested.
     pub level: CongestionLevel,
@@ -46,64 +54,43 @@ pub struct CongestionSummary {
     pub groups: Vec<TenantCongestion>,
 }
 
-/// Throttles that submissions predicted, and throttles that happened.
-#[derive(Debug, Default)]
-pub(crate) struct SpinSavings {
-    counts: Mutex<SpinCounts>,
-}
-
-#[derive(Debug, Default)]
-struct SpinCounts {
-    expected: u64,
-    actual: u64,
-    saved: u64,
-}
-
-impl SpinSavings {
-    fn update(&self, change: impl FnOnce(&mut SpinCounts)) -> u64 {
-        let mut counts = self.counts.lock();
-        change(&mut counts);
-        let saved = counts.expected.saturating_sub(counts.actual);
-        counts.saved = counts.saved.max(saved);
-        counts.saved
-    }
-
-    /// Adds the throttles that a submitted job would get from a scheduler with a fixed wait.
-    fn expect(&self, spins: u64) {
-        self.update(|counts| counts.expected = counts.expected.saturating_add(spins));
-    }
-
-    /// Counts a throttle or a deferral.
-    pub(crate) fn count(&self) {
-        self.update(|counts| counts.actual = counts.actual.saturating_add(1));
-    }
-
-    /// Returns the number of avoided throttles.
-    pub(crate) fn saved(&self) -> u64 {
-        self.update(|_| {})
-    }
-}
-
 impl<S> EngineContext<S> {
-    /// Records the congestion that each submitted job meets by the formula.
-    pub(crate) fn record_submitted<'t>(
-        &self,
-        settings: &EngineSettings,
-        tenants: impl Iterator<Item = &'t Name>,
-        submitted: &SubmitResult,
-    ) {
-        let speed = rate_limit_speed(settings.global_rate, submitted.active);
-        for (tenant, receipt) in tenants.zip(&submitted.receipts) {
-            let SubmitReceipt::Accepted { place, .. } = receipt else {
-                continue;
-            };
-            self.metrics.spins.expect(place / speed);
-            // The job-first schedulers record the deferrals that happen.
-            if settings.scheduler.strategy().is_permit_first() {
-                let met = settings.congestion.reading(*place, speed);
-                self.metrics.record_wait(self.clock.now(), settings, tenant, &met);
-            }
+    /// Returns the congestion of a tenant by its report.
+    pub(crate) fn tenant_congestion(&self, shares: &LaneShares, report: TenantReport) -> TenantCongestion {
+        let settings = self.settings.load();
+        let non_ready = count_non_ready(&settings, &report.counts);
+        let only = shares.only_lane().filter(|_| report.lanes.is_empty());
+        let lanes = only.map_or(report.lanes.as_slice(), std::slice::from_ref);
+        let rate = self.binding_rate(shares, &report.name, lanes);
+        let met = rate.congestion(&settings.congestion, non_ready);
+        let (level, backoff) = match non_ready {
+            0 => (CongestionLevel::None, Duration::ZERO),
+            _ => (met.level, met.backoff),
+        };
+        let permit_first = settings.scheduler.strategy().is_permit_first();
+        TenantCongestion {
+            group: report.name,
+            non_ready,
+            speed: rate.speed(),
+            last_backoff: if permit_first { backoff } else { report.last_backoff },
+            level,
+            estimate: rate.estimate(non_ready),
+            throttles_per_job: count_throttles(&report.counts).map(ThrottleCounts::per_job),
         }
+    }
+
+    /// Sets the speed of a deferral to the rate that binds the job, if it waits by the formula.
+    pub(crate) fn bind_deferral(&self, end: &mut JobEnd, job: &ClaimedJob) {
+        let (JobEnd::Deferred(by) | JobEnd::RetryDeferred { by, .. }) = end else {
+            return;
+        };
+        let Defer::Formula { most, .. } = by else {
+            return;
+        };
+        let lane = find_upstream(&self.client, job).map(|(upstream, target)| Lane::name_for_target(&upstream, target));
+        let lane = lane.and_then(Result::ok);
+        let rate = self.limit_rate(&self.shares.last(), &job.tenant, lane.as_slice());
+        *most = rate.map_or(u64::MAX, BindingRate::speed);
     }
 }
 
@@ -113,11 +100,21 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn congestion(&self, tenant: &Name) -> Result<Option<TenantCongestion>, BulkError> {
-        let store = self.store();
-        let active = store.active_tenants().await?;
-        let settings = self.settings();
-        let report = store.tenant(tenant).await?;
-        Ok(report.map(|report| tenant_congestion(&settings, active, report)))
+        let shares = self.context.read_shares().await?;
+        let report = self.store().tenant(tenant).await?;
+        Ok(report.map(|report| self.context.tenant_congestion(&shares, report)))
+    }
+
+    /// Returns the congestion of tenants whose reports were read before, in their order.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn report_congestion(&self, reports: &[TenantReport]) -> Result<Vec<TenantCongestion>, BulkError> {
+        let shares = self.context.read_shares().await?;
+        let states = reports.iter().cloned();
+        Ok(states
+            .map(|report| self.context.tenant_congestion(&shares, report))
+            .collect())
     }
 
     /// Returns the congestion of all tenants, with one page of them.
@@ -125,16 +122,12 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn congestion_summary(&self, page: PageRequest) -> Result<CongestionSummary, BulkError> {
-        let store = self.store();
-        let (active, counts) = (store.active_tenants().await?, store.job_counts().await?);
-        let settings = self.settings();
-        let tenants = store.tenants(page).await?;
-        let groups = tenants
-            .into_iter()
-            .map(|report| tenant_congestion(&settings, active, report));
+        let (shares, counts) = (self.context.read_shares().await?, self.store().job_counts().await?);
+        let tenants = self.store().tenants(page).await?.into_iter();
+        let groups = tenants.map(|report| self.context.tenant_congestion(&shares, report));
         Ok(CongestionSummary {
-            active,
-            non_ready: count_non_ready(&settings, &counts),
+            active: shares.active,
+            non_ready: count_non_ready(&self.settings(), &counts),
             groups: groups.collect(),
         })
     }
@@ -147,8 +140,8 @@ impl<S: JobStore> Engine<S> {
         Ok(self.store().congestion_history(tenant, limit).await?)
     }
 
-    /// Returns the number of throttles that a scheduler with a fixed wait would have caused in addition: predicted at
-    /// submission, less the throttles that happened.
+    /// Returns the number of refusals that a fixed wait would have given the ended jobs in addition: by the formula at
+    /// their submission, less the refusals that happened.
     pub fn saved_spins(&self) -> u64 {
         self.context.metrics.spins.saved()
     }
@@ -206,25 +199,6 @@ impl<S: JobStore> Engine<S> {
         let end = JobEnd::Deferred(by);
         let settlement = Settlement { token, end };
         self.store().settle(session, vec![settlement]).await
-    }
-}
-
-/// Returns the congestion of a tenant by its report and the number of active tenants.
-pub(crate) fn tenant_congestion(settings: &EngineSettings, active: u64, report: TenantReport) -> TenantCongestion {
-    let non_ready = count_non_ready(settings, &report.counts);
-    let speed = rate_limit_speed(settings.global_rate, active);
-    let level = match non_ready {
-        0 => CongestionLevel::None,
-        waiting => settings.congestion.reading(waiting, speed).level,
-    };
-    TenantCongestion {
-        group: report.name,
-        non_ready,
-        speed,
-        last_backoff: report.last_backoff,
-        level,
-        estimate: estimate_completion(non_ready, speed),
-        throttles_per_job: count_throttles(&report.counts).map(ThrottleCounts::per_job),
     }
 }
 

@@ -8,12 +8,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use outflow::metrics::FamilySource;
 use outflow::{Events, Outflow, SharedTimer, SystemClock, Tasks};
-use outflow_store::{ActionReport, JobOutcome, JobStore, Name, StoreError};
+use outflow_store::{ActionReport, ControlScope, JobOutcome, JobStore, Name, StoreError};
 use outflow_sync::Mutex;
 use secrecy::SecretString;
 use tokio::sync::{broadcast, mpsc};
 use tokio::time::sleep;
 
+use crate::congestion::lane_shares::ShareTable;
 use crate::error::BulkError;
 use crate::events::{BulkEvent, EventSink};
 use crate::maintenance;
@@ -29,6 +30,7 @@ use crate::scheduler::{self, MIN_WAIT, POLL_INTERVAL};
 use crate::session::Sessions;
 use crate::settings::EngineSettings;
 use crate::worker::handler::Handler;
+use crate::worker::lane_history::{LaneError, LaneHistories};
 use crate::worker::pool::WorkerPool;
 
 /// Engine that runs the jobs of a store through a client. Clones are handles to the same engine.
@@ -54,10 +56,17 @@ pub(crate) struct EngineContext<S> {
     pub(crate) handlers: HandlerMap,
     /// Lanes that have a loop.
     pub(crate) served_lanes: Mutex<BTreeSet<Name>>,
+    /// Recent attempts of lanes.
+    pub(crate) lanes: LaneHistories,
+    /// Operators that paused tenants and actions.
+    pub(crate) pauses: Mutex<HashMap<ControlScope, String>>,
+    /// Last error of the store.
+    pub(crate) store_error: Mutex<Option<LaneError>>,
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
     pub(crate) throughput: ThroughputTracker,
+    pub(crate) shares: ShareTable,
     pub(crate) events: EventSink,
     pub(crate) metrics: EngineMetrics,
     pub(crate) rule_sync: RuleSync,
@@ -67,6 +76,8 @@ impl<S> EngineContext<S> {
     /// Counts and reports an error of the store.
     pub(crate) fn report_store_error(&self, error: &StoreError) {
         self.metrics.counters.store_failed();
+        let (message, at) = (error.to_string(), self.clock.now());
+        *self.store_error.lock() = Some(LaneError { message, at });
         self.rule_sync.note_error(error);
         self.events.emit(BulkEvent::Error {
             message: error.to_string(),
@@ -136,10 +147,14 @@ impl<S: JobStore> EngineBuilder<S> {
             start_limits: StartLimits::new(Arc::clone(&self.clock)),
             handlers: self.handlers,
             served_lanes: Mutex::default(),
+            lanes: LaneHistories::default(),
+            pauses: Mutex::default(),
+            store_error: Mutex::default(),
             pool: WorkerPool::new(self.settings.workers.bounds(0).min),
             sessions: Sessions::new()?,
             results,
             throughput: ThroughputTracker::default(),
+            shares: ShareTable::default(),
             events: EventSink::new(&self.client, &self.clock),
             metrics: EngineMetrics::default(),
             rule_sync: RuleSync::default(),
@@ -220,6 +235,11 @@ impl<S: JobStore> Engine<S> {
         (self.context.pool.size(), self.context.pool.busy())
     }
 
+    /// Returns the number of attempts that this engine made, of ended jobs and of others.
+    pub fn attempts(&self) -> u64 {
+        self.context.metrics.counters.attempts()
+    }
+
     /// Waits until the last job of an action has ended, and returns the report; nothing for an unknown action.
     ///
     /// # Errors
@@ -271,6 +291,7 @@ impl<S: JobStore> Engine<S> {
     /// stores all results. Returns true if no job had to be returned.
     pub async fn stop(&self) -> bool {
         let grace = self.settings().grace;
+        self.context.lanes.close();
         let worked = self.workers.shutdown(grace).await.is_clean();
         let stored = self.background.shutdown(STORE_RESULTS).await.is_clean();
         worked && stored

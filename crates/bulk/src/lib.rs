@@ -41,6 +41,7 @@ pub use progress::tenant_bounds::{JobRate, TenantBound, TenantBounds};
 pub use progress::throughput::Throughput;
 pub use progress::workload::{TenantWorkload, WorkAmount, Workload};
 pub use progress::{ActionProgress, estimate_eta};
+pub use results::failure_reasons::FailureReasons;
 pub use results::summary::ActionSummary;
 pub use results::webhook::Webhook;
 pub use settings::{EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings};

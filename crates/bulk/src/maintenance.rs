@@ -135,12 +135,14 @@ async fn scale<S: JobStore>(context: Arc<EngineContext<S>>) {
 /// Stores samples of the tenants' congestion.
 async fn sample_congestion<S: JobStore>(context: Arc<EngineContext<S>>) {
     loop {
-        let settings = context.settings.load_full();
-        sleep(settings.snapshot_every.max(SOON)).await;
-        let keep = settings.retention.statistics;
-        if let Err(error) = context.store.sample_congestion(keep).await {
+        let every = context.settings.load().snapshot_every.max(SOON);
+        sleep(every).await;
+        let begun = context.clock.now();
+        if let Err(error) = tenant_sampler::record_history(&context).await {
             context.wait_after_store_error(&error).await;
         }
+        // So many tenants that a sample takes long get fewer of them.
+        sleep((context.clock.now().since(begun) * MAX_SAMPLING).saturating_sub(every)).await;
     }
 }
 
@@ -184,6 +186,9 @@ async fn collect_garbage<S: JobStore>(context: Arc<EngineContext<S>>) {
 
 /// An expired lease stays unnoticed for this long at most.
 const SECOND: Duration = Duration::from_secs(1);
+
+/// A sample takes a tenth of the time at most.
+const MAX_SAMPLING: u32 = 9;
 
 /// Scrapes come every fifteen seconds as a rule, and alerts are about minutes.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);

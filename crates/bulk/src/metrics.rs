@@ -12,9 +12,9 @@ use arc_swap::ArcSwap;
 use outflow::core::{Congestion, CongestionLevel};
 use outflow::metrics::{FamilySource, MetricFamily, MetricSample, SampleValue, bulk, label};
 use outflow_core::Nanos;
-use outflow_store::{JobCounts, JobStore, Name, SettleResult};
+use outflow_store::{JobCounts, JobEnd, JobStore, Name, SettleResult};
 
-use crate::congestion::SpinSavings;
+use crate::congestion::spin_savings::SpinSavings;
 use crate::engine::EngineContext;
 use crate::maintenance::tenant_sampler::{TenantSample, TenantSnapshot};
 use crate::settings::EngineSettings;
@@ -37,6 +37,9 @@ pub(crate) struct EngineCounters {
     waits: AtomicU64,
     deferred: AtomicU64,
     cancelled: AtomicU64,
+    attempts: AtomicU64,
+    failed_by_job: AtomicU64,
+    failed_by_api: AtomicU64,
     fenced: AtomicU64,
     reaped: AtomicU64,
     store_errors: AtomicU64,
@@ -57,6 +60,25 @@ impl EngineCounters {
             },
             1,
         );
+    }
+
+    /// Counts the start of an attempt.
+    pub(crate) fn attempt_began(&self) {
+        add(&self.attempts, 1);
+    }
+
+    /// Returns the number of attempts that began.
+    pub(crate) fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
+    /// Counts a failed attempt, if the end of the claim is one.
+    pub(crate) fn attempted(&self, end: &JobEnd) {
+        match end {
+            JobEnd::Retry { .. } | JobEnd::RetryDeferred { .. } | JobEnd::Failed { .. } => add(&self.failed_by_job, 1),
+            JobEnd::ApiFailed { .. } => add(&self.failed_by_api, 1),
+            _ => {}
+        }
     }
 
     /// Counts jobs that were recovered from dead workers.
@@ -106,7 +128,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
         let metrics = &context.metrics;
         let snapshot = metrics.snapshot.load_full();
         let groups = || snapshot.groups.iter().chain(&snapshot.rest);
-        let [settled, reaped, fenced, store_errors, drift] = metrics.counters.families();
+        let [settled, failed_attempts, reaped, fenced, store_errors, drift] = metrics.counters.families();
         vec![
             levels(groups()),
             metrics.tenants.backoffs(),
@@ -116,9 +138,14 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
                 bulk::NON_READY,
                 groups().map(|group| (group.name.as_str(), gauge(group.non_ready))),
             ),
+            MetricFamily::by_word(
+                bulk::ESTIMATE,
+                groups().map(|group| (group.name.as_str(), gauge(group.estimate.as_secs()))),
+            ),
             MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
             MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),
             settled,
+            failed_attempts,
             reaped,
             fenced,
             store_errors,
@@ -129,7 +156,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
 }
 
 impl EngineCounters {
-    fn families(&self) -> [MetricFamily; 5] {
+    fn families(&self) -> [MetricFamily; 6] {
         let results = [
             ("done", counter(&self.done)),
             ("dead_lettered", counter(&self.dead_lettered)),
@@ -137,8 +164,13 @@ impl EngineCounters {
             ("put_off", counter(&self.deferred)),
             ("cancelled", counter(&self.cancelled)),
         ];
+        let failures = [
+            ("job", counter(&self.failed_by_job)),
+            ("api", counter(&self.failed_by_api)),
+        ];
         [
             MetricFamily::by_word(bulk::SETTLED, results),
+            MetricFamily::by_word(bulk::FAILED_ATTEMPTS, failures),
             MetricFamily::alone(bulk::REAPED, counter(&self.reaped)),
             MetricFamily::alone(bulk::FENCED, counter(&self.fenced)),
             MetricFamily::alone(bulk::STORE_ERRORS, counter(&self.store_errors)),

@@ -1,24 +1,25 @@
 //! Progress of an action, with the one estimate of its remaining time.
 //!
 //! Measured throughput alone ignores limits: the quota of the first window starts at once, and at that speed the
-//! rest would end in a moment. So the store returns the remaining work, and its limits give a lower bound from the
-//! instant at which the first of its calls can start.
+//! rest would end in a moment. So the store returns the remaining work, and the limits give the time that it needs
+//! from now on. Before a job has ended, that is the estimate.
 
 mod bottleneck;
 pub(crate) mod in_flight_bound;
 pub(crate) mod lower_bound;
+pub(crate) mod remaining_time;
+pub(crate) mod stall;
 pub(crate) mod tenant_bounds;
 pub(crate) mod throughput;
 pub(crate) mod workload;
 
 use std::time::Duration;
 
-use outflow::core::{Decision, Nanos};
-use outflow_store::{ActionReport, ActionStage, JobCounts, JobStore, Name};
+use outflow_store::{ActionReport, ActionStage, JobCounts, JobStore, Name, RemainingWork};
 
 use crate::engine::{Engine, EngineContext};
 use crate::error::BulkError;
-use crate::submit::lane::Lane;
+use remaining_time::LimitTime;
 use throughput::Throughput;
 use workload::Workload;
 
@@ -31,31 +32,37 @@ pub struct ActionProgress {
     pub counts: JobCounts,
     /// Part of its jobs that ended, of a million.
     pub over_ppm: u32,
-    /// Remaining time by [`estimate_eta`]; nothing before the first job ended, or while the action, one of its
-    /// tenants or one of its APIs is paused.
+    /// Remaining time by [`estimate_eta`]; nothing while the action, one of its tenants or one of its APIs is paused,
+    /// and without limits before the first job ended.
     pub eta: Option<Duration>,
     /// Sentences about concurrency and workers that hold its jobs back, in place of limits.
     pub bottlenecks: Vec<String>,
+    /// Sentences about what its jobs wait for now: a limit, a sleep, a pause, a response. Empty without open jobs.
+    pub waits: Vec<String>,
 }
 
 impl ActionProgress {
-    fn new(report: &ActionReport, throughput: Option<Throughput>, lower_bound: Option<Duration>) -> Self {
+    fn new(report: &ActionReport, throughput: Option<Throughput>, limits: Option<LimitTime>) -> Self {
         let counts = report.counts;
         let ended = u128::from(counts.over());
         let part = ended * MILLION / u128::from(counts.submitted().max(1));
-        let throughput = throughput.filter(|_| !report.is_stopped());
+        let limits = limits.filter(|_| !report.is_stopped());
+        let throughput = throughput.filter(|measured| limits.is_none_or(|limits| limits.trusts(measured)));
+        let eta = estimate_eta(counts.open(), throughput, limits.map(|limits| limits.span));
         Self {
             stage: report.stage,
             counts,
             over_ppm: u32::try_from(part).unwrap_or(u32::MAX),
-            eta: estimate_eta(counts.open(), throughput, lower_bound),
+            eta: eta.map(|eta| limits.map_or(eta, |limits| limits.smooth(eta))),
             bottlenecks: Vec::new(),
+            waits: Vec::new(),
         }
     }
 }
 
 /// Estimates the time until the remaining jobs have ended: by the measured throughput, and never less than the
-/// lower bound of the limits. Returns nothing if no job ended yet or no lower bound exists.
+/// limits need. Before a job ended, the limits alone give it. Returns nothing if both are unknown, or while a pause
+/// leaves no bound.
 ///
 /// Idle time since the last end counts as part of the remaining time, since jobs that wait for the next window
 /// come closer to it. Without a lower bound, idle time means that the API became slow.
@@ -70,10 +77,13 @@ impl ActionProgress {
 /// assert_eq!(by_speed, Some(Duration::from_secs(30)));
 /// let by_limits = estimate_eta(75, Some(throughput), Some(Duration::from_secs(58)));
 /// assert_eq!(by_limits, Some(Duration::from_secs(58)));
+/// assert_eq!(estimate_eta(75, None, Some(Duration::from_secs(58))), by_limits);
 /// ```
 pub fn estimate_eta(remaining: u64, throughput: Option<Throughput>, lower_bound: Option<Duration>) -> Option<Duration> {
-    let throughput = throughput.filter(|measured| measured.ended > 0)?;
     let lower_bound = lower_bound?;
+    let Some(throughput) = throughput.filter(|measured| measured.ended > 0) else {
+        return Some(lower_bound).filter(|bound| !bound.is_zero());
+    };
     let active = throughput.span.saturating_sub(throughput.idle);
     let by_speed = throughput.scale(active, remaining);
     Some(match by_speed.checked_sub(throughput.idle) {
@@ -101,17 +111,25 @@ impl<S: JobStore> Engine<S> {
     /// If the store fails.
     pub async fn report_progress(&self, report: &ActionReport) -> Result<ActionProgress, BulkError> {
         let context = &self.context;
-        let continues = report.counts.queued > 0 && report.counts.over() > 0;
-        let lower_bound = if continues && !report.is_stopped() {
-            let remaining = context.store.remaining(&report.spec.id).await?;
-            context.lower_bound(&Workload::from(&remaining))
+        let remaining = match report.counts.queued {
+            0 => RemainingWork::default(),
+            _ => context.store.remaining(&report.spec.id).await?,
+        };
+        let limits = if report.counts.queued > 0 && !report.is_stopped() {
+            let latency = report.counts.mean().unwrap_or_default();
+            context.remaining_time(&Workload::from(&remaining), latency)
         } else {
-            Some(Duration::ZERO)
+            Some(LimitTime::default())
         };
         let throughput = context.measure_throughput(report);
+        let waits = match report.counts.open() {
+            0 => Vec::new(),
+            _ => self.action_waits(report, &remaining).await?,
+        };
         Ok(ActionProgress {
+            waits,
             bottlenecks: self.bottlenecks(report.counts.queued),
-            ..ActionProgress::new(report, throughput, lower_bound)
+            ..ActionProgress::new(report, throughput, limits)
         })
     }
 }
@@ -127,29 +145,6 @@ impl<S> EngineContext<S> {
         let since_start = report.started.map(|started| until.since(started));
         self.throughput.record(action, now, ended, since_start)
     }
-
-    /// Returns the least time that limits need for this work from now on; nothing if an API is paused.
-    fn lower_bound(&self, workload: &Workload) -> Option<Duration> {
-        let now = self.clock.wall();
-        let bound = workload.lower_bound(&self.client, &self.settings.load(), now);
-        let waits: Option<Vec<_>> = workload.lanes().map(|lane| self.first_wait(lane)).collect();
-        let first = waits?.into_iter().min().unwrap_or_default();
-        Some(bound.span.saturating_add(first))
-    }
-
-    /// Returns the wait of a lane's next call; nothing if its API is paused or unknown.
-    fn first_wait(&self, lane: &Name) -> Option<Duration> {
-        let lane = Lane::from_name(lane);
-        if matches!(lane, Lane::Handler(_)) {
-            return Some(Duration::ZERO);
-        }
-        let (upstream, target) = lane.upstream(&self.client)?;
-        match upstream.check(target) {
-            Decision::WaitUntil(Nanos::MAX) => None,
-            Decision::WaitUntil(at) => Some(at.since(upstream.now())),
-            Decision::Allow(()) | Decision::Never => Some(Duration::ZERO),
-        }
-    }
 }
 
 const MILLION: u128 = 1_000_000;
@@ -161,7 +156,10 @@ mod tests {
 
     use super::*;
 
-    const BOUND: Duration = Duration::from_secs(29);
+    const BOUND: LimitTime = LimitTime {
+        span: Duration::from_secs(29),
+        window: Duration::from_millis(500),
+    };
 
     fn measured(ended: u64, span: u64, idle: u64) -> Throughput {
         Throughput {
@@ -187,28 +185,52 @@ mod tests {
             opened: WallTime::EPOCH,
             started: Some(WallTime::EPOCH),
             ended: None,
+            progressed: WallTime::EPOCH,
         }
     }
 
-    // 25 of 100 in ten seconds: thirty more.
+    // 25 of 100 in twenty seconds: sixty more. In ten seconds: thirty, if limits allow that.
     #[test]
     fn the_rest_takes_as_long_as_the_throughput_says_and_no_less_than_limits_need() {
-        let progress = ActionProgress::new(&report(), Some(measured(25, 10, 0)), Some(BOUND));
-        assert_eq!(progress.over_ppm, 250_000);
-        assert_eq!(progress.eta, Some(Duration::from_secs(30)));
-        assert_eq!(progress.eta, estimate_eta(75, Some(measured(25, 10, 0)), Some(BOUND)));
-        let slow = ActionProgress::new(&report(), Some(measured(25, 10, 0)), Some(2 * BOUND));
-        assert_eq!(slow.eta, Some(2 * BOUND), "no faster than limits allow");
+        let progress = |span, limits| ActionProgress::new(&report(), Some(measured(25, span, 0)), Some(limits));
+        let slow = progress(20, BOUND);
+        assert_eq!(slow.over_ppm, 250_000);
+        assert_eq!(slow.eta, Some(Duration::from_mins(1)));
+        let longer = LimitTime {
+            span: Duration::from_secs(90),
+            ..BOUND
+        };
+        assert_eq!(
+            progress(20, longer).eta,
+            Some(longer.span),
+            "no faster than limits allow"
+        );
+        assert_eq!(progress(10, BOUND).eta, Some(BOUND.span), "too soon to say");
+        let unlimited = progress(10, LimitTime::default());
+        assert_eq!(unlimited.eta, Some(Duration::from_secs(30)));
+    }
+
+    // By throughput sixty seconds, and by limits 29 with a window of a minute: the last window ends early.
+    #[test]
+    fn throughput_that_is_less_than_a_window_behind_is_the_rhythm_of_the_limit() {
+        let minute = LimitTime {
+            window: Duration::from_mins(1),
+            ..BOUND
+        };
+        let progress = ActionProgress::new(&report(), Some(measured(25, 20, 0)), Some(minute));
+        assert_eq!(progress.eta, Some(BOUND.span));
     }
 
     #[test]
-    fn there_is_no_eta_without_an_end_and_none_while_paused() {
-        let (speed, bound) = (Some(measured(25, 10, 0)), Some(BOUND));
+    fn limits_give_the_eta_before_an_end_and_nothing_while_paused() {
+        let (speed, bound) = (Some(measured(25, 20, 0)), Some(BOUND));
         let held = ActionReport { held: 1, ..report() };
         assert_eq!(ActionProgress::new(&held, speed, bound).eta, None, "tenant");
         assert_eq!(ActionProgress::new(&report(), speed, None).eta, None, "API");
-        assert_eq!(ActionProgress::new(&report(), None, bound).eta, None);
-        assert_eq!(estimate_eta(5, Some(measured(0, 1, 0)), bound), None);
+        assert_eq!(ActionProgress::new(&report(), None, bound).eta, Some(BOUND.span));
+        let none_ended = estimate_eta(5, Some(measured(0, 1, 0)), Some(BOUND.span));
+        assert_eq!(none_ended, Some(BOUND.span));
+        assert_eq!(estimate_eta(5, None, Some(Duration::ZERO)), None, "no limit");
     }
 
     // 5/min: five ended in the first second. Ten more need two windows, and 50 s of idle time are a part of that.

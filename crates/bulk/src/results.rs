@@ -1,6 +1,7 @@
 //! Results of jobs: stored, summed up and reported.
 
 pub(crate) mod completion_notifier;
+pub(crate) mod failure_reasons;
 pub(crate) mod outcome_pages;
 pub(crate) mod result_writer;
 pub(crate) mod summary;

@@ -25,7 +25,7 @@ pub struct EngineSettings {
     pub recoveries: u32,
     /// Timeout of one attempt, unless the job has its own.
     pub timeout: Duration,
-    /// Timeout of an action, unless it has its own: it fails then, and its waiting jobs are cancelled.
+    /// Timeout of an action without progress, unless it has its own: it fails then, and its waiting jobs are cancelled.
     pub action_timeout: Duration,
     /// Time that a shutdown waits for jobs in flight before it returns them.
     pub grace: Duration,

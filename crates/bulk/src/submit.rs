@@ -5,14 +5,16 @@
 //! formula: the scheduler does not use it.
 
 mod check;
+mod destination;
 pub(crate) mod job_payload;
 pub(crate) mod lane;
+mod timeout_warning;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow::Outflow;
-use outflow::core::{Cost, Priority, WallTime, rate_limit_speed};
+use outflow::core::{Cost, Priority, WallTime};
 use outflow_store::{ActionSpec, BatchPosition, JobStore, Name, SubmitBatch, SubmitReceipt, SubmitResult};
 
 use crate::engine::Engine;
@@ -20,6 +22,7 @@ use crate::error::BulkError;
 use crate::events::BulkEvent;
 use crate::settings::EngineSettings;
 use check::{check_all, check_call, check_limits, to_job};
+use destination::SubmittedPlaces;
 use job_payload::HttpCall;
 
 /// Job to submit.
@@ -160,6 +163,7 @@ impl<S: JobStore> Engine<S> {
         let jobs = check_all(context, &submission.jobs)?;
         context.restore_lost_rules().await?;
         let action = submission.action.as_ref().map(|spec| spec.id.clone());
+        let places = SubmittedPlaces::new(&jobs);
         let batch = SubmitBatch {
             action: submission.action,
             rest: submission.rest,
@@ -168,13 +172,13 @@ impl<S: JobStore> Engine<S> {
             remember: settings.retention.names,
         };
         let submitted = context.store.submit(batch).await?;
-        let tenants = submission.jobs.iter().map(|job| &job.tenant);
-        context.record_submitted(&settings, tenants, &submitted);
+        let shares = context.recent_shares().await;
+        let destinations = places.into_destinations(context, &shares, &submitted);
         context.events.emit(BulkEvent::Submitted {
             action,
             jobs: count_accepted(&submitted),
         });
-        Ok(to_receipts(&settings, &submitted))
+        Ok(to_receipts(&submitted, destinations))
     }
 
     /// Checks a job without submitting it.
@@ -192,19 +196,14 @@ fn count_accepted(submitted: &SubmitResult) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
 }
 
-/// Returns the destination of each job by the formula.
-fn to_receipts(settings: &EngineSettings, submitted: &SubmitResult) -> Vec<SubmittedJob> {
-    let speed = rate_limit_speed(settings.global_rate, submitted.active);
-    // Queue length as each job joined: a batch gets the estimates of single submissions.
-    let mut queued = submitted.queued.saturating_sub(count_accepted(submitted));
+/// Returns the receipt of each job. The destinations are those of the accepted jobs.
+fn to_receipts(submitted: &SubmitResult, destinations: Vec<JobDestination>) -> Vec<SubmittedJob> {
+    let mut destinations = destinations.into_iter();
     let receipt = |receipt: &SubmitReceipt| match receipt {
-        SubmitReceipt::Accepted { id, place } => {
-            queued += 1;
-            SubmittedJob {
-                id: Some(id.clone()),
-                destination: destination(settings, queued, *place, speed),
-            }
-        }
+        SubmitReceipt::Accepted { id, .. } => SubmittedJob {
+            id: Some(id.clone()),
+            destination: destinations.next().unwrap_or(JobDestination::Ready),
+        },
         SubmitReceipt::Duplicate { id } => SubmittedJob {
             id: Some(id.clone()),
             destination: JobDestination::Duplicate,
@@ -221,19 +220,5 @@ fn rejected(reason: &str) -> SubmittedJob {
         destination: JobDestination::Rejected {
             reason: reason.to_owned(),
         },
-    }
-}
-
-fn destination(settings: &EngineSettings, queued: u64, place: u64, speed: u64) -> JobDestination {
-    let global = settings.global_rate;
-    let ready = settings.ready_queue_max.min(global);
-    if place <= speed && queued <= ready {
-        return JobDestination::Ready;
-    }
-    let congestion = settings.congestion.reading(place, speed);
-    let level = congestion.level;
-    JobDestination::NonReady {
-        reason: format!("rate limited (global {queued}/{global}, group {place}/{speed}, congestion {level})"),
-        backoff: congestion.backoff,
     }
 }

@@ -4,8 +4,10 @@
 //! that dies reports nothing, and then its lease expires.
 
 mod call;
+mod failure_judge;
 pub(crate) mod handler;
 pub(crate) mod lane_executor;
+pub(crate) mod lane_history;
 pub(crate) mod pool;
 mod start_check;
 
@@ -14,19 +16,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{AttemptResult, Outflow, Permit};
-use outflow_core::Nanos;
+use outflow::{AttemptResult, Outflow, Permit, Target, Upstream};
+use outflow_core::{HealthState, Nanos};
 use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
 
 use crate::engine::EngineContext;
 use crate::results::result_writer::JobReport;
 use crate::scheduler::MIN_WAIT;
-use crate::scheduler::start_permission::{HeldPermits, StartPermission};
+use crate::scheduler::start_permission::{HeldPermits, StartPermission, find_upstream};
 use crate::scheduler::strategy::AttemptFailure;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
 use crate::submit::job_payload::HttpCall;
+use failure_judge::FailureJudge;
 use handler::{Handler, HandlerError, HandlerTask};
+use lane_history::{AttemptSign, LaneHistory, SignKind};
 use pool::WorkerSlots;
 use start_check::acquire_permits;
 
@@ -41,7 +45,10 @@ pub(crate) enum Executor {
 pub(crate) struct RunningJob<S> {
     context: Arc<EngineContext<S>>,
     /// Taken when the end is reported.
-    claim: Option<(HeldJobs, WorkerSlots)>,
+    claim: Option<HeldJobs>,
+    /// Free as soon as the attempt is over and its end waits for evidence.
+    slot: Option<WorkerSlots>,
+    lane: Arc<LaneHistory>,
     job: ClaimedJob,
     /// Set before the first effect that others can see.
     started: AtomicBool,
@@ -50,22 +57,25 @@ pub(crate) struct RunningJob<S> {
 impl<S> RunningJob<S> {
     /// Binds a job to its claim. Its worker slot is free when its end is stored: a store that cannot write stops
     /// new work, and the heartbeat continues until it can.
-    pub(crate) fn new(context: &Arc<EngineContext<S>>, held: HeldJobs, slot: WorkerSlots, job: ClaimedJob) -> Self {
+    pub(crate) fn new(context: &Arc<EngineContext<S>>, claim: WorkerClaim, job: ClaimedJob) -> Self {
         Self {
             context: Arc::clone(context),
-            claim: Some((held, slot)),
+            claim: Some(claim.held),
+            slot: Some(claim.slot),
+            lane: claim.lane,
             job,
             started: AtomicBool::new(false),
         }
     }
 
-    fn report(&mut self, end: JobEnd) {
-        let Some((session, slot)) = self.claim.take() else {
+    fn report(&mut self, mut end: JobEnd) {
+        let Some(session) = self.claim.take() else {
             return;
         };
+        self.context.bind_deferral(&mut end, &self.job);
         self.context.results.report(JobReport {
             session,
-            _slot: slot,
+            _slot: self.slot.take(),
             id: self.job.id.clone(),
             tenant: self.job.tenant.clone(),
             action: self.job.action.clone(),
@@ -83,18 +93,64 @@ impl<S: JobStore> RunningJob<S> {
         let (context, job) = (&self.context, &self.job);
         let (permits, scheduled) = acquire_permits(context, executor, job, permission).await;
         let end = match permits {
-            Ok(permits) => {
-                self.started.store(true, Ordering::Relaxed);
-                JobAttempt::new(context, job).run(executor, permits).await
-            }
+            Ok(permits) => self.attempt(executor, permits).await,
             Err(end) => end,
         };
         if let Some(scheduled) = scheduled
             && matches!(end, JobEnd::Returned)
         {
-            scheduled.refund(context, job).await;
+            scheduled.refund(&self.context, &self.job).await;
         }
         self.report(end);
+    }
+
+    /// Makes one attempt, and returns its end.
+    async fn attempt(&mut self, executor: &Executor, permits: HeldPermits) -> JobEnd {
+        self.started.store(true, Ordering::Relaxed);
+        let context = Arc::clone(&self.context);
+        let began = context.clock.now();
+        let health = health_of(executor, &self.job);
+        let in_flight = self.lane.begin(self.job.token, began);
+        context.metrics.counters.attempt_began();
+        let attempt = JobAttempt::new(&context, &self.job);
+        let end = attempt.run(executor, permits).await;
+        drop(in_flight);
+        let failure = match end {
+            AttemptEnd::Throttled(end) => {
+                self.lane.note_error("the API throttled a call", context.clock.now());
+                return end;
+            }
+            AttemptEnd::Other(end) => return end,
+            AttemptEnd::Served(end) => {
+                self.lane.record(AttemptSign {
+                    job: self.job.token.job,
+                    began,
+                    outcome: SignKind::Served,
+                });
+                return end;
+            }
+            AttemptEnd::Failed(failure) => failure,
+        };
+        self.slot = None;
+        self.lane.note_error(&failure.message, context.clock.now());
+        let settings = context.settings.load_full();
+        let excused = match health {
+            Some((health, upstream)) => {
+                let judge = FailureJudge {
+                    job: &self.job,
+                    began,
+                    took: context.clock.now().since(began),
+                    health,
+                    lane: &self.lane,
+                    lanes: &context.lanes,
+                    upstream,
+                };
+                judge.api_failure(&settings, &failure).await
+            }
+            None => None,
+        };
+        let strategy = settings.scheduler.strategy();
+        excused.unwrap_or_else(|| strategy.retry(&settings, &self.job, failure))
     }
 }
 
@@ -112,6 +168,25 @@ impl<S> Drop for RunningJob<S> {
             JobEnd::Returned
         });
     }
+}
+
+/// Claim of a job, with the slot of its worker and the history of its lane.
+pub(crate) struct WorkerClaim {
+    pub(crate) held: HeldJobs,
+    pub(crate) slot: WorkerSlots,
+    pub(crate) lane: Arc<LaneHistory>,
+}
+
+/// End of one attempt.
+enum AttemptEnd {
+    /// The API served the call, with whatever result.
+    Served(JobEnd),
+    /// It failed and may succeed later.
+    Failed(AttemptFailure),
+    /// The API throttled it.
+    Throttled(JobEnd),
+    /// The end says nothing about the API.
+    Other(JobEnd),
 }
 
 /// One attempt of a job.
@@ -132,11 +207,11 @@ impl<'a, S> JobAttempt<'a, S> {
         }
     }
 
-    async fn run(&self, executor: &Executor, permits: HeldPermits) -> JobEnd {
+    async fn run(&self, executor: &Executor, permits: HeldPermits) -> AttemptEnd {
         match executor {
             Executor::Client(client) => match HttpCall::decode(self.job.payload.clone()) {
                 Ok(call) => self.send(client, call, permits).await,
-                Err(invalid) => failed(invalid.to_string()),
+                Err(invalid) => AttemptEnd::Other(failed(invalid.to_string())),
             },
             Executor::Handler(handler) => {
                 count_start(permits.tenant);
@@ -145,7 +220,7 @@ impl<'a, S> JobAttempt<'a, S> {
         }
     }
 
-    async fn run_task(&self, handler: &dyn Handler) -> JobEnd {
+    async fn run_task(&self, handler: &dyn Handler) -> AttemptEnd {
         let task = HandlerTask {
             id: self.job.id.clone(),
             tenant: self.job.tenant.clone(),
@@ -153,14 +228,14 @@ impl<'a, S> JobAttempt<'a, S> {
             payload: self.job.payload.clone(),
         };
         match tokio::time::timeout(self.settings.timeout, handler.run(task)).await {
-            Ok(Ok(body)) => self.done(self.stored_result(0, body)),
-            Ok(Err(HandlerError::Passing(message))) => self.retry(message),
-            Ok(Err(HandlerError::Final(message))) => failed(message),
-            Ok(Err(HandlerError::Busy(after))) => JobEnd::Throttled {
+            Ok(Ok(body)) => AttemptEnd::Served(self.done(self.stored_result(0, body))),
+            Ok(Err(HandlerError::Passing(message))) => failed_attempt(message),
+            Ok(Err(HandlerError::Final(message))) => AttemptEnd::Other(failed(message)),
+            Ok(Err(HandlerError::Busy(after))) => AttemptEnd::Throttled(JobEnd::Throttled {
                 after: after.clamp(MIN_WAIT, MAX_COOLDOWN),
                 cooldown: CooldownScope::Tenant,
-            },
-            Err(_) => self.retry("it took longer than its timeout".to_owned()),
+            }),
+            Err(_) => failed_attempt("it took longer than its timeout".to_owned()),
         }
     }
 
@@ -169,19 +244,6 @@ impl<'a, S> JobAttempt<'a, S> {
             took: self.context.clock.now().since(self.started),
             result,
         }
-    }
-
-    fn retry(&self, message: String) -> JobEnd {
-        self.retry_after(AttemptFailure {
-            message,
-            retry_after: None,
-            result: None,
-        })
-    }
-
-    fn retry_after(&self, failure: AttemptFailure) -> JobEnd {
-        let strategy = self.settings.scheduler.strategy();
-        strategy.retry(&self.settings, self.job, failure)
     }
 
     /// Returns the result to store; a job without an action stores none, since no query reads it.
@@ -194,12 +256,30 @@ impl<'a, S> JobAttempt<'a, S> {
     }
 }
 
+/// Returns the upstream of a call and its health; the task of a handler has none.
+fn health_of(executor: &Executor, job: &ClaimedJob) -> Option<(HealthState, (Upstream, Target))> {
+    let Executor::Client(client) = executor else {
+        return None;
+    };
+    let (upstream, target) = find_upstream(client, job)?;
+    Some((upstream.state(target), (upstream, target)))
+}
+
 /// Counts the start of a task against its tenant's limit. A permit that dropped unsent would be refunded.
 fn count_start(permit: Option<Permit>) {
     if let Some(mut permit) = permit {
         permit.sending();
         permit.settle(AttemptResult::status(200));
     }
+}
+
+/// Returns the end of an attempt that failed without a response.
+const fn failed_attempt(message: String) -> AttemptEnd {
+    AttemptEnd::Failed(AttemptFailure {
+        message,
+        retry_after: None,
+        result: None,
+    })
 }
 
 /// Returns the end of a job that no retry helps.

@@ -15,6 +15,7 @@ mod init;
 mod json_fields;
 mod mock;
 mod serve;
+mod set_variable;
 pub(crate) mod simulate;
 
 use clap::Subcommand;
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Explain(control::ExplainCommand),
     #[command(subcommand)]
     Health(control::HealthCommand),
+    Set(set_variable::SetVariableCommand),
     /// Reload the configuration of a running program: all of it or nothing.
     Reload(AdminTarget),
     #[command(subcommand)]
@@ -78,6 +80,7 @@ impl Command {
             Self::Limits(limits) => limits.run(),
             Self::Explain(explain) => explain.run(),
             Self::Health(health) => health.run(),
+            Self::Set(set) => set.run(),
             Self::Reload(target) => control::reload(&target),
             Self::Bulk(bulk) => bulk.run(terminal),
             Self::Mock(mock) => mock.run(terminal),

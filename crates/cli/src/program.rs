@@ -13,7 +13,7 @@ use std::time::Duration;
 use outflow::cache::DiskState;
 use outflow::config::Diagnostics;
 use outflow::core::HealthOverride;
-use outflow::{InitError, Outflow, SpawnError, SystemClock, Tasks, Upstream};
+use outflow::{InitError, Outflow, OverrideNote, SpawnError, SystemClock, Tasks, Upstream};
 use outflow_bulk::{OpenError, RunningEngine};
 use outflow_listener::{ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose};
 
@@ -165,7 +165,8 @@ async fn start_bulk(
 /// Forces these APIs to sleep. No timer ends it; an operator's release does.
 pub(crate) fn force_sleep(upstreams: impl IntoIterator<Item = Upstream>) {
     for upstream in upstreams {
-        upstream.force_health(None, HealthOverride::Sleep);
+        let note = OverrideNote::new("--offline", None);
+        upstream.force_health_by(None, HealthOverride::Sleep, &note);
     }
 }
 

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use http::{HeaderName, Method};
+use http::{HeaderMap, HeaderName, Method};
 use outflow_core::{Backoff, RetryBudgetSettings};
 use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
@@ -33,6 +33,8 @@ pub struct Api {
     pub base_url: BaseUrl,
     /// The credential.
     pub credential: Option<Credential>,
+    /// The headers of every request that has no header of this name.
+    pub headers: HeaderMap,
     /// The rules of its upstream.
     pub rules: Rules,
     /// The timeouts of an attempt.
@@ -65,6 +67,7 @@ impl Api {
             name: SmolStr::new(name),
             base_url,
             credential: None,
+            headers: HeaderMap::new(),
             rules: Rules::with_default_limit(),
             timeouts: Timeouts::default(),
             retry: RetryConfig::default(),

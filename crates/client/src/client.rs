@@ -10,6 +10,7 @@ mod body;
 mod builder;
 mod call;
 mod credential;
+mod global;
 mod payload;
 mod reload;
 mod response;
@@ -28,14 +29,15 @@ pub use self::api_handle::ApiHandle;
 pub use self::body::Body;
 pub use self::builder::{InvalidClient, InvalidClientReason, OutflowBuilder};
 pub use self::call::{CacheDirective, Call};
+pub use self::global::{delete, get, global, init, post, put, request};
 pub use self::reload::ReloadChanges;
 pub use self::response::Response;
 pub use self::services::InitError;
 
 pub(crate) use self::api_client::{ApiClient, SharedCall};
 pub(crate) use self::body::collect_body;
-pub(crate) use self::call::{CallSpec, Idempotency, RetryMode};
-pub(crate) use self::credential::strip_credentials;
+pub(crate) use self::call::{CallSpec, Idempotency, RetryMode, is_connection_header};
+pub(crate) use self::credential::{is_identifying_name, strip_credentials};
 pub(crate) use self::payload::RequestPayload;
 pub(crate) use self::response::ResponseStats;
 
@@ -52,7 +54,7 @@ use crate::event::{Event, EventKind, Events, ReloadEvent};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::send;
 use crate::tasks::Tasks;
-use crate::upstream::Upstream;
+use crate::upstream::{CallDecision, Upstream};
 
 /// Client for a set of APIs. Clones share one client.
 ///
@@ -201,7 +203,7 @@ impl Outflow {
 
     /// Starts a call with any method.
     pub fn request(&self, method: Method, api: &str, path: &str) -> Call {
-        Call::new(self.clone(), method, api, path)
+        Call::new(Some(self.clone()), method, api, path)
     }
 
     /// Looks an API up once, for several uses of it.
@@ -293,13 +295,26 @@ impl Outflow {
         shape: ResponseShape,
     ) -> Result<Response, Error> {
         let _counted = CountGuard::new(&self.inner.in_progress);
+        let client = self.find_client(found, &mut spec)?;
+        send::make(&client, spec, shape).await
+    }
+
+    pub(crate) async fn explain(
+        &self,
+        found: Option<Arc<ApiClient>>,
+        mut spec: Box<CallSpec>,
+    ) -> Result<CallDecision, Error> {
+        let client = self.find_client(found, &mut spec)?;
+        send::explain(&client, spec).await
+    }
+
+    /// Returns the client of a call's API, unless the call is invalid.
+    fn find_client(&self, found: Option<Arc<ApiClient>>, spec: &mut CallSpec) -> Result<Arc<ApiClient>, Error> {
         if let Some(error) = spec.error.take() {
             return Err(error.into());
         }
-        let Some(client) = found.or_else(|| self.inner.table.find(&spec.api)) else {
-            return Err(ErrorReason::UnknownApi(spec.api).into());
-        };
-        send::make(&client, spec, shape).await
+        let client = found.or_else(|| self.inner.table.find(&spec.api));
+        client.ok_or_else(|| ErrorReason::UnknownApi(spec.api.clone()).into())
     }
 
     fn new(table: ApiTable, deps: ClientDeps) -> Self {

@@ -52,8 +52,9 @@ pub(crate) enum ErrorKind {
     TooLarge(u64),
     /// The body could not be decoded.
     Undecoded(DecodeError),
-    /// Only the cache may respond, and it has no response.
-    CacheMiss,
+    /// Only the cache may respond, and it has no response. The refusal is that of the upstream, unless the
+    /// caller asked for the cache alone.
+    CacheMiss(Option<Refusal>),
     /// A redirect could not be followed.
     Redirect(RedirectError),
 }
@@ -144,12 +145,7 @@ impl Error {
     /// Returns true if the API's health state blocks calls.
     pub fn is_circuit_open(&self) -> bool {
         match &self.inner.kind {
-            ErrorKind::Refused(refusal) => matches!(
-                refusal.reason,
-                RefusalReason::Blocked { .. }
-                    | RefusalReason::TooLate(WaitReason::State(_))
-                    | RefusalReason::Busy(WaitReason::State(_))
-            ),
+            ErrorKind::Refused(refusal) => refusal.reason.state_cause().is_some(),
             _ => false,
         }
     }
@@ -161,7 +157,7 @@ impl Error {
 
     /// Returns true if only the cache could respond and had no response.
     pub fn is_cache_miss(&self) -> bool {
-        self.inner.kind == ErrorKind::CacheMiss
+        matches!(self.inner.kind, ErrorKind::CacheMiss(_))
     }
 
     /// Returns true if a response came without its complete body.
@@ -262,7 +258,7 @@ impl Error {
             ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => StatusLabel::Network,
             ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
             ErrorKind::Redirect(_) => StatusLabel::Redirect,
-            ErrorKind::InvalidCall(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss | ErrorKind::Deadline => {
+            ErrorKind::InvalidCall(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss(_) | ErrorKind::Deadline => {
                 StatusLabel::Blocked
             }
         }
@@ -302,7 +298,10 @@ impl fmt::Display for Error {
                 "the response body is larger than {max} bytes: stream it or raise the `max_body` of the API"
             ),
             ErrorKind::Undecoded(error) => error.fmt(f),
-            ErrorKind::CacheMiss => f.write_str("only the cache may respond now, and it has no response"),
+            ErrorKind::CacheMiss(None) => f.write_str("only the cache may respond now, and it has no response"),
+            ErrorKind::CacheMiss(Some(refusal)) => {
+                write!(f, "only the cache may respond now, and it has no response: {refusal}")
+            }
             ErrorKind::Redirect(error) => error.fmt(f),
         }?;
         match self.inner.attempts {

@@ -148,6 +148,8 @@ pub enum EventKind {
         group: Option<SmolStr>,
         /// Difference; `None` once it is gone.
         drift: Option<LimitDrift>,
+        /// Direction of the change.
+        change: DriftChange,
     },
     /// The usage of a limit crossed its threshold.
     Usage {
@@ -232,14 +234,25 @@ pub enum EventKind {
     },
 }
 
+/// Direction in which evidence moved a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DriftChange {
+    /// The limit was lowered.
+    Lowered,
+    /// The limit grew, and is still below the configured one.
+    Raised,
+    /// The configured limit is back.
+    Ended,
+}
+
 /// Gauges at a change of health.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct HealthGauges {
     /// State after the event.
     pub state: HealthState,
-    /// Consecutive throttles.
+    /// Consecutive throttles; at a transition, those that led to it.
     pub streak: u32,
-    /// Share of failures in the window, in parts per million.
+    /// Share of failures in the window, in parts per million; at a transition, those that led to it.
     pub error_ppm: u32,
     /// Slowest rate in effect, in calls per second; 0 if nothing is limited.
     pub rate: f64,
@@ -276,6 +289,8 @@ pub struct CallFinished {
     pub state: HealthState,
     /// Time waited for permits.
     pub waited: Duration,
+    /// Time after which the call can be repeated, if it was refused or throttled and that is known.
+    pub retry_after: Option<Duration>,
     /// Identifier of this call.
     pub request_id: SmolStr,
     /// Trace that it belongs to.

@@ -1,7 +1,8 @@
 //! Client library: waits, sends, classifies, retries, caches and reports within one process.
 //!
 //! Most programs use [`Outflow`]: built once from a [`Config`], it calls APIs by name, waits for
-//! permits, retries safe requests and serves cached responses while an API is down. With your own
+//! permits, retries safe requests and serves cached responses while an API is down. [`init`] sets one client
+//! for the whole process, and [`get`] or [`request`] then call it from anywhere. With your own
 //! HTTP client, use [`Upstream`] directly, or [`UpstreamLayer`] for a tower service. [`event`]s
 //! report what happens and feed [`metrics`] and the [`log`]. The decisions are in [`core`].
 
@@ -42,7 +43,7 @@ pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};
 pub use client::{
     ApiHandle, Body, CacheDirective, Call, InitError, InvalidClient, InvalidClientReason, Outflow, OutflowBuilder,
-    ReloadChanges, Response,
+    ReloadChanges, Response, delete, get, global, init, post, put, request,
 };
 pub use clock::SystemClock;
 pub use config::Config;
@@ -56,8 +57,9 @@ pub use refusal::{Refusal, RefusalReason};
 pub use rules::{AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules, WaitMode, WhenAsleep};
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
-    Acquire, AcquireOptions, AttemptResult, ConcurrencyBound, EffectiveLimit, FleetShare, GroupReport, HealthReport,
-    InvalidRules, LimitFeedback, LimitReport, LimitScope, PendingBody, Permit, RemainingQuota, SharedTimer, Target,
+    Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
+    EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
+    LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause, Target,
     Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 

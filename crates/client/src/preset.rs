@@ -43,9 +43,26 @@ impl Preset {
         self.name
     }
 
-    /// Returns its text: `source` and `as_of` name the origin of its facts, `[api]` has its keys.
+    /// Returns its text: `source` and `as_of` name the origin of its facts, `key_env` the usual variables of a
+    /// key, `[api]` has its keys.
     pub const fn text(self) -> &'static str {
         self.text
+    }
+
+    /// Returns the variables in which users keep their key, the usual one first; none if a key does not suffice.
+    ///
+    /// ```
+    /// use outflow::Preset;
+    ///
+    /// let github = Preset::named("github").unwrap();
+    /// assert_eq!(github.key_variables().next(), Some("GITHUB_TOKEN"));
+    /// ```
+    pub fn key_variables(self) -> impl Iterator<Item = &'static str> {
+        let line = self.text.lines().find_map(|line| line.strip_prefix("key_env = ["));
+        let names = line.unwrap_or_default().trim_end_matches(']').split(',');
+        names
+            .map(|name| name.trim().trim_matches('"'))
+            .filter(|name| !name.is_empty())
     }
 
     const fn new(name: &'static str, text: &'static str) -> Self {

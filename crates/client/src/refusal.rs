@@ -7,10 +7,12 @@ pub mod http_status;
 use std::fmt;
 use std::time::Duration;
 
-use outflow_core::{HealthState, Rate};
+use outflow_core::Rate;
 use smol_str::SmolStr;
 
-pub(crate) use crate::upstream::{WaitEstimate, WaitReason};
+pub(crate) use crate::upstream::{StateCause, WaitEstimate, WaitReason};
+
+use crate::upstream::ReadableSpan;
 
 /// Answer to a call that gets no permit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,10 +37,7 @@ pub enum RefusalReason {
     /// It cannot start now, and the rules or the caller do not let it wait.
     Busy(WaitReason),
     /// The health state allows no calls.
-    Blocked {
-        /// The state.
-        state: HealthState,
-    },
+    Blocked(Box<StateCause>),
     /// The wait queue is full.
     QueueFull,
     /// No group has this name.
@@ -56,11 +55,29 @@ impl RefusalReason {
             Self::TooLate(_) => "too_late",
             Self::Never { .. } => "cost_too_high",
             Self::Busy(_) => "busy",
-            Self::Blocked { .. } => "blocked",
+            Self::Blocked(_) => "blocked",
             Self::QueueFull => "queue_full",
             Self::UnknownGroup(_) => "unknown_group",
             Self::ShuttingDown => "shutting_down",
             Self::Removed => "removed",
+        }
+    }
+
+    /// Returns the cause of the wait that the call cannot or may not have.
+    pub const fn wait_reason(&self) -> Option<&WaitReason> {
+        match self {
+            Self::TooLate(reason) | Self::Busy(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    /// Returns the health state that causes the refusal, if one does.
+    pub fn state_cause(&self) -> Option<&StateCause> {
+        match self {
+            Self::Blocked(cause) | Self::TooLate(WaitReason::State(cause)) | Self::Busy(WaitReason::State(cause)) => {
+                Some(cause)
+            }
+            _ => None,
         }
     }
 }
@@ -69,7 +86,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.reason)?;
         match self.retry_after {
-            Some(span) => write!(f, "; retry in {:.1} s", span.as_secs_f64()),
+            Some(span) => write!(f, "; retry in {}", ReadableSpan(span)),
             None => Ok(()),
         }
     }
@@ -83,10 +100,7 @@ impl fmt::Display for RefusalReason {
                 write!(f, "costs more than {limit} ever allows: split it or lower its cost")
             }
             Self::Busy(why) => write!(f, "cannot start now and does not wait: {why}"),
-            Self::Blocked { state } => write!(
-                f,
-                "the API is in {state}, which allows no calls: wait for the state to change, or release it"
-            ),
+            Self::Blocked(cause) => cause.fmt(f),
             Self::QueueFull => f.write_str("the wait queue is full: slow down or raise `queue`"),
             Self::UnknownGroup(name) => write!(
                 f,

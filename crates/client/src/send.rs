@@ -18,6 +18,7 @@ use outflow_core::Nanos;
 
 use self::attempt::FinishedAttempt;
 use self::cache_stage::Lead;
+pub(crate) use self::cache_stage::explain;
 use self::prepared::PreparedRequest;
 use self::retry::RetryPlan;
 pub(crate) use self::stream_liveness::StreamLiveness;

@@ -42,17 +42,20 @@ use outflow_core::{Decision, HealthOverride, HealthState, Nanos};
 use smol_str::SmolStr;
 
 pub use acquire::Acquire;
-pub use explain::{WaitEstimate, WaitReason};
+pub use explain::{
+    CallDecision, ConcurrencyRule, LoweredBy, LoweredLimit, OverrideNote, StateCause, WaitEstimate, WaitReason,
+};
 pub use fleet_share::FleetShare;
 pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
-    ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
+    CircuitRate, ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
     UpstreamReport, UsageHistory,
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
 
+pub(crate) use explain::ReadableSpan;
 use fleet_share::ShareEstimate;
 use shared::SharedState;
 use state::{AdmissionState, Lifecycle};
@@ -246,6 +249,13 @@ impl Upstream {
         self.shared.with(|state, now| state.explain_request(request, now))
     }
 
+    /// Decides what would happen to a call now: it starts, waits or is refused at once, with the cause. Like
+    /// [`check`](Self::check) it takes nothing.
+    pub fn decide(&self, target: Target, options: AcquireOptions) -> CallDecision {
+        let request = self.request(target, options);
+        self.shared.with(|state, now| state.decide(request, now))
+    }
+
     /// Returns the time on the timeline of deadlines.
     pub fn now(&self) -> Nanos {
         self.shared.now()
@@ -296,8 +306,14 @@ impl Upstream {
 
     /// Forces the health of the API, or of one group with its own health, until it is released.
     pub fn force_health(&self, group: Option<Target>, health: HealthOverride) {
+        self.force_health_by(group, health, &OverrideNote::default());
+    }
+
+    /// Forces the health with a note of who did it and why, which refusals and reports repeat.
+    pub fn force_health_by(&self, group: Option<Target>, health: HealthOverride, note: &OverrideNote) {
         let group = group.map(|target| self.shared.routes.load().resolve(target));
-        self.shared.with(|state, now| state.force_health(group, health, now));
+        self.shared
+            .with(|state, now| state.force_health(group, health, note, now));
     }
 
     /// Ends an override.

@@ -33,7 +33,7 @@ pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
 pub use rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 pub use snapshot::{HealthSnapshot, RampStage};
-pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionReason};
+pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionFigures, TransitionReason};
 
 use crate::backoff::uniform;
 use crate::time::span_nanos;
@@ -76,6 +76,8 @@ pub struct Health {
     until: Nanos,
     since: Nanos,
     reason: Option<TransitionReason>,
+    /// The outcomes that led to this state.
+    figures: TransitionFigures,
     /// Throttled calls in a row.
     streak: u32,
     /// Failures in a row.
@@ -108,6 +110,7 @@ impl Health {
             until: Nanos::MAX,
             since: now,
             reason: None,
+            figures: TransitionFigures::default(),
             streak: 0,
             failures: 0,
             successes: 0,
@@ -262,6 +265,7 @@ impl Health {
         self.since = now;
         self.until = step.until;
         self.reason = Some(step.reason);
+        self.figures = self.figures_at(now);
         self.streak = 0;
         self.failures = 0;
         self.successes = 0;
@@ -279,7 +283,20 @@ impl Health {
             reason: step.reason,
             at: now,
             until: self.leaves_at(),
+            figures: self.figures,
         }
+    }
+
+    /// Returns the outcomes of the state that ends now. A state that counted none, such as a Sleep, passes on
+    /// those that led to it.
+    fn figures_at(&mut self, now: Nanos) -> TransitionFigures {
+        self.window.refresh(now);
+        let figures = TransitionFigures {
+            streak: self.streak,
+            failures: self.failures,
+            counts: self.window.counts(),
+        };
+        if figures.is_empty() { self.figures } else { figures }
     }
 
     /// Returns the time at which a timer leaves this state, if one does.

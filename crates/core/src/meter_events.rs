@@ -74,10 +74,10 @@ impl MeterEventQueue {
         self.is_low = is_low;
     }
 
-    /// Returns the pause that the limit's pacing grants.
-    pub(crate) fn cap(&mut self, place: usize, limit: &Limit, now: Nanos, asked: Duration) -> Duration {
+    /// Warns of a pause that the limit's pacing caps.
+    pub(crate) fn warn_capped(&mut self, place: usize, limit: &Limit, now: Nanos, asked: Duration) {
         let Pacing::Soft { max_delay: cap } = limit.pacing() else {
-            return Duration::ZERO;
+            return;
         };
         if asked > cap {
             let window = limit.rate().per();
@@ -91,7 +91,6 @@ impl MeterEventQueue {
                 },
             );
         }
-        asked.min(cap)
     }
 
     fn warn(&mut self, now: Nanos, event: MeterEvent) {

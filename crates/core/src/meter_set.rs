@@ -89,6 +89,15 @@ impl MeterSet {
         all.fold(Decision::Allow(()), |sum, one| sum.and(one).map(drop))
     }
 
+    /// Checks as [`check`](Self::check), and returns the time to send: later than now where a limit is paced.
+    pub fn check_start(&mut self, now: Nanos, cost: Cost) -> Decision<Nanos> {
+        let now = self.see(now);
+        self.check(now, cost).map(|()| {
+            let starts = self.slots.iter_mut().map(|slot| slot.paced_start(now, cost).1);
+            starts.fold(now, Nanos::max)
+        })
+    }
+
     /// Takes a request of this cost from all limits, or from none.
     pub fn take(&mut self, now: Nanos, cost: Cost) -> Decision<ReceiptSet> {
         let decision = self.check(now, cost);
@@ -296,12 +305,21 @@ impl MeterSlot {
         if self.limit.pacing() == Pacing::Off {
             return Duration::ZERO;
         }
-        // Each start reserves its pace, so that requests of one instant leave one after the other.
+        let (asked, start) = self.paced_start(now, cost);
+        self.watch.warn_capped(place, &self.limit, now, asked);
+        self.last_start = start;
+        start.since(now)
+    }
+
+    /// Returns the pause that an even spread asks for, and the start with the pause that the limit grants. Each
+    /// start reserves its pace, so that requests of one instant leave one after the other.
+    fn paced_start(&mut self, now: Nanos, cost: Cost) -> (Duration, Nanos) {
+        let Pacing::Soft { max_delay } = self.limit.pacing() else {
+            return (Duration::ZERO, now);
+        };
         let previous = self.last_start.max(now);
         let asked = self.meter.even_pause(now, previous, self.unit_cost.units(cost));
-        let pause = self.watch.cap(place, &self.limit, now, asked);
-        self.last_start = previous.saturating_add(pause);
-        self.last_start.since(now)
+        (asked, previous.saturating_add(asked.min(max_delay)))
     }
 
     fn usage(&mut self, now: Nanos) -> Usage {

@@ -146,8 +146,29 @@ impl Rate {
 
 const MILLION: u128 = 1_000_000;
 
+/// Shows the rate as people write it: `35/s`, `1/2s`, `7/250ms`. A rate that arithmetic lowered has a span of odd
+/// nanoseconds and is shown as a rounded decimal: `0.35/s`. The alternate form `{:#}` is exact for every rate
+/// and parses back.
+///
+/// ```
+/// use outflow_core::Rate;
+///
+/// let lowered = Rate::per_second(35)?.scaled(10_000);
+/// assert_eq!(lowered.to_string(), "0.35/s");
+/// assert_eq!(format!("{lowered:#}"), "1/2857142858ns");
+/// # Ok::<(), outflow_core::InvalidRate>(())
+/// ```
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.alternate() || self.per_nanos < MILLISECOND || self.per_nanos.is_multiple_of(MILLISECOND) {
+            return self.fmt_exact(f);
+        }
+        self.fmt_decimal(f)
+    }
+}
+
+impl Rate {
+    fn fmt_exact(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, unit) = UNITS
             .iter()
             .rev()
@@ -158,7 +179,28 @@ impl fmt::Display for Rate {
             _ => write!(f, "{}/{count}{unit}", self.quantity),
         }
     }
+
+    /// Writes hundredths of a call per second, or per the first longer unit that has at least a tenth of one.
+    fn fmt_decimal(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hundredths = |unit: &RateUnit| {
+            let parts = u128::from(self.quantity) * u128::from(unit.nanos) * 100;
+            (parts + u128::from(self.per_nanos) / 2) / u128::from(self.per_nanos)
+        };
+        let [.., second, minute, hour, day] = &UNITS;
+        let shorter = [second, minute, hour].into_iter().find(|unit| hundredths(unit) >= 10);
+        let unit = shorter.unwrap_or(day);
+        let all = hundredths(unit).max(1);
+        let (whole, rest) = (all / 100, all % 100);
+        match (rest, rest % 10) {
+            (0, _) => write!(f, "{whole}/{}", unit.name),
+            (_, 0) => write!(f, "{whole}.{}/{}", rest / 10, unit.name),
+            _ => write!(f, "{whole}.{rest:02}/{}", unit.name),
+        }
+    }
 }
+
+/// No provider states a limit over a longer span that is not whole milliseconds.
+const MILLISECOND: u64 = 1_000_000;
 
 impl FromStr for Rate {
     type Err = InvalidRate;
@@ -337,6 +379,25 @@ mod tests {
         }
     }
 
+    // 35/s at the floor of one per cent was shown as 1/2857142858ns.
+    #[test]
+    fn a_lowered_rate_is_shown_as_people_write_it() {
+        for (exact, shown) in [
+            ("1/2857142858ns", "0.35/s"),
+            ("1/333333334ns", "3/s"),
+            ("1/3333333334ns", "0.3/s"),
+            ("7/333333333ns", "21/s"),
+            ("1/85714285715ns", "0.7/min"),
+            ("1/5142857142857ns", "0.7/h"),
+            ("1/123428571428571ns", "0.7/d"),
+            ("1/18446744073709551615ns", "0.01/d"),
+        ] {
+            let rate: Rate = exact.parse().expect(exact);
+            assert_eq!(rate.to_string(), shown, "{exact}");
+            assert_eq!(alloc::format!("{rate:#}"), exact, "the alternate form parses back");
+        }
+    }
+
     #[test]
     fn speed_is_compared_exactly() {
         let rate = |text: &str| text.parse::<Rate>().expect("valid");
@@ -355,6 +416,6 @@ mod tests {
         assert_eq!(at_most("2/s"), "2/s");
         assert_eq!(at_most("100/min"), "100/min");
         assert_eq!(at_most("600/min"), "180/min");
-        assert_eq!(at_most("10/100ms"), "1/333333334ns");
+        assert_eq!(at_most("10/100ms"), "3/s");
     }
 }

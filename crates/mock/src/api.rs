@@ -19,7 +19,7 @@ use crate::arrival::{Arrival, Received};
 use crate::audit::{Audit, Recorder, Totals, WaitAudit};
 use crate::ban::BanList;
 use crate::builder::Builder;
-use crate::credential::CallerKey;
+use crate::credential::{CallerKey, RequiredKey};
 use crate::decision::{ArrivalDecision, ArrivedRequest};
 use crate::dialect::Dialect;
 use crate::enforcer::{Enforcer, QuotaRequest};
@@ -108,11 +108,23 @@ pub(crate) struct MockConfig {
     pub(crate) routes: Vec<Route>,
     pub(crate) default_route: Arc<str>,
     pub(crate) cost_header: Option<HeaderName>,
+    pub(crate) required_key: Option<RequiredKey>,
+    pub(crate) counts_tokens: bool,
     pub(crate) recorded_headers: Vec<HeaderName>,
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) refusing: (u16, RetryAfterForm),
     pub(crate) default_response: Arc<MockResponse>,
     pub(crate) protocols: Protocols,
+}
+
+/// Request on its way to the server.
+#[derive(Clone)]
+pub(crate) struct ReceivedRequest {
+    pub(crate) parts: Arc<Parts>,
+    /// Time at which its head was read.
+    pub(crate) at: Nanos,
+    /// Tokens of its prompt and of the longest completion, if the server counts them.
+    pub(crate) tokens: Option<Cost>,
 }
 
 /// State that every arrival changes.
@@ -139,8 +151,10 @@ impl MockShared {
     }
 
     /// Handles an arriving request: stamps, judges and records it.
-    pub(crate) fn arrive(&self, request: &Parts, received: Nanos, connection: u64) -> ArrivalDecision {
-        let ask = self.ask(request);
+    pub(crate) fn arrive(&self, request: &ReceivedRequest, connection: u64) -> ArrivalDecision {
+        let ReceivedRequest { parts, at, tokens } = request;
+        let (request, received) = (&**parts, *at);
+        let ask = self.ask(request, *tokens);
         let state = &mut *self.lock();
         let moment = self.clock.moment();
         let number = state.recorder.next;
@@ -191,7 +205,7 @@ impl MockShared {
         }
     }
 
-    fn ask(&self, request: &Parts) -> QuotaRequest {
+    fn ask(&self, request: &Parts, tokens: Option<Cost>) -> QuotaRequest {
         let config = &self.config;
         let path = request.uri.path();
         let route = config.routes.iter().find(|route| route.matches(&request.method, path));
@@ -202,7 +216,9 @@ impl MockShared {
         QuotaRequest {
             caller: config.key.caller(request),
             route: Arc::clone(route.map_or(&config.default_route, |route| &route.name)),
-            cost: header_cost.unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
+            cost: header_cost
+                .or(tokens)
+                .unwrap_or(route.map_or(Cost::ONE, |route| route.cost)),
         }
     }
 }

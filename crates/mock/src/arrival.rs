@@ -78,6 +78,8 @@ pub enum ArrivalVerdict {
     Refused(Arc<str>),
     /// Its caller was banned.
     Banned,
+    /// It had no valid key.
+    Unauthorized,
     /// It passed all limits, and the script decided.
     Scripted,
 }

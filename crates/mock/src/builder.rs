@@ -13,7 +13,7 @@ use crate::api::{MockApi, MockConfig, MockShared, State};
 use crate::audit::Recorder;
 use crate::ban::{BanList, Bans};
 use crate::clock::TokioClock;
-use crate::credential::CallerKey;
+use crate::credential::{CallerKey, RequiredKey};
 use crate::dialect::Dialect;
 use crate::enforcer::Enforcer;
 use crate::latency::Latency;
@@ -40,6 +40,8 @@ impl Builder {
             routes: Vec::new(),
             default_route: DEFAULT_ROUTE.into(),
             cost_header: None,
+            required_key: None,
+            counts_tokens: false,
             recorded_headers: Vec::new(),
             dialects: Vec::new(),
             refusing: (429, RetryAfterForm::Seconds),
@@ -82,6 +84,24 @@ impl Builder {
     #[must_use]
     pub fn key(mut self, key: CallerKey) -> Self {
         self.config.key = key;
+        self
+    }
+
+    /// Answers requests without this exact header with 401, before all limits.
+    #[must_use]
+    pub fn requiring(mut self, header: HeaderName, value: &str) -> Self {
+        self.config.required_key = Some(RequiredKey {
+            header,
+            value: value.into(),
+        });
+        self
+    }
+
+    /// Takes the cost of a chat request from its body, as language models do: the words of the prompt plus
+    /// `max_tokens`. The body is read before the request arrives.
+    #[must_use]
+    pub fn counting_tokens(mut self) -> Self {
+        self.config.counts_tokens = true;
         self
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
+use outflow_core::Cost;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -24,12 +25,20 @@ pub(crate) fn reply(body: &[u8]) -> Response<Payload> {
     }
 }
 
+/// Counts the tokens that a request may use: its prompt and the longest completion. `None` for any other body.
+pub(crate) fn count_tokens(body: &[u8]) -> Option<Cost> {
+    let question: ChatRequest = serde_json::from_slice(body).ok()?;
+    let completion = question.max_tokens.unwrap_or(completion_tokens());
+    Some(Cost::new(prompt_tokens(&question).saturating_add(completion)))
+}
+
 /// The used parts of a request; all others are ignored.
 #[derive(Deserialize)]
 struct ChatRequest {
     #[serde(default)]
     model: String,
     messages: Vec<Message>,
+    max_tokens: Option<u64>,
     #[serde(default)]
     stream: bool,
     #[serde(default)]
@@ -91,15 +100,26 @@ fn chunk(question: &ChatRequest, choices: &Value, usage: &Value) -> Bytes {
 }
 
 fn usage(question: &ChatRequest) -> Value {
-    let said = question.messages.iter();
-    let said = said.filter_map(|message| message.content.as_str());
-    let prompt: usize = said.map(|text| text.split_whitespace().count()).sum();
-    let answer = COMPLETION_TEXT.split(' ').count();
+    let (prompt, answer) = (prompt_tokens(question), completion_tokens());
     json!({
         "prompt_tokens": prompt,
         "completion_tokens": answer,
         "total_tokens": prompt + answer,
     })
+}
+
+fn prompt_tokens(question: &ChatRequest) -> u64 {
+    let texts = question.messages.iter();
+    let texts = texts.filter_map(|message| message.content.as_str());
+    texts.map(count_words).sum()
+}
+
+fn completion_tokens() -> u64 {
+    count_words(COMPLETION_TEXT)
+}
+
+fn count_words(text: &str) -> u64 {
+    text.split_whitespace().map(|_| 1).sum()
 }
 
 fn misunderstood() -> Value {
@@ -182,6 +202,16 @@ mod tests {
                 .collect();
             assert_eq!(words, COMPLETION_TEXT);
         }
+    }
+
+    // Three words, and the completion's nine or as many as the caller allows.
+    #[test]
+    fn a_request_counts_its_prompt_and_the_longest_completion() {
+        for (more, tokens) in [("", Some(12)), (",\"max_tokens\":380", Some(383))] {
+            let counted = count_tokens(format!("{{{QUESTION}{more}}}").as_bytes());
+            assert_eq!(counted, tokens.map(Cost::new));
+        }
+        assert_eq!(count_tokens(b"{}"), None);
     }
 
     #[tokio::test]

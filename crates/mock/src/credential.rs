@@ -29,6 +29,20 @@ impl CallerKey {
     }
 }
 
+/// Header that every request must have, with its exact value.
+#[derive(Clone, Debug)]
+pub(crate) struct RequiredKey {
+    pub(crate) header: HeaderName,
+    pub(crate) value: Box<str>,
+}
+
+impl RequiredKey {
+    pub(crate) fn is_in(&self, request: &Parts) -> bool {
+        let found = request.headers.get(&self.header);
+        found.is_some_and(|found| found.as_bytes() == self.value.as_bytes())
+    }
+}
+
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
     query
         .split('&')

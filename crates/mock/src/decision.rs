@@ -13,7 +13,7 @@ use crate::arrival::ArrivalVerdict;
 use crate::echo::Echo;
 use crate::enforcer::{LimitVerdict, QuotaRequest, Scope};
 use crate::fault::Fault;
-use crate::payload::Payload;
+use crate::payload::{Content, Payload};
 use crate::response::MockResponse;
 use crate::script::{ScriptRequest, ScriptedFault};
 use crate::throttle_response::{RetryAfterForm, ThrottleResponse};
@@ -56,7 +56,7 @@ struct PendingRefusal<'a> {
 }
 
 impl ArrivedRequest<'_> {
-    /// Judges the request: bans first, then limits, then the script.
+    /// Judges the request: its key first, then bans, limits and the script.
     pub(crate) fn judge(&self, state: &mut State) -> ArrivalDecision {
         let config = &self.shared.config;
         let mut decision = self.decide(state);
@@ -73,6 +73,13 @@ impl ArrivedRequest<'_> {
     }
 
     fn decide(&self, state: &mut State) -> ArrivalDecision {
+        let required = self.shared.config.required_key.as_ref();
+        if required.is_some_and(|key| !key.is_in(self.request)) {
+            let response = MockResponse::status(401)
+                .header("content-type", "application/json")
+                .content(Content::Whole(UNAUTHORIZED.into()));
+            return ArrivalDecision::from_response(Arc::new(response), ArrivalVerdict::Unauthorized);
+        }
         let (caller, now) = (&self.ask.caller, self.moment.now);
         if let Some(until) = state.bans.banned(caller, now) {
             return self.banned(until);
@@ -192,6 +199,10 @@ impl PendingRefusal<'_> {
         decision
     }
 }
+
+/// Body of a response to a request without a valid key.
+const UNAUTHORIZED: &str = "{\"error\":{\"message\":\"the key is missing or wrong\",\
+                            \"type\":\"authentication_error\",\"code\":\"invalid_api_key\"}}\n";
 
 /// Status of providers that ban.
 const BANNED: u16 = 418;

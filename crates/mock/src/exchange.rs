@@ -16,8 +16,9 @@ use hyper::body::{Body, Incoming};
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use crate::api::MockShared;
+use crate::api::{MockShared, ReceivedRequest};
 use crate::arrival::Received;
+use crate::chat;
 use crate::decision::{ArrivalDecision, Reply};
 use crate::echo::Echo;
 use crate::fault::{Fault, FaultPlan, Then};
@@ -37,10 +38,12 @@ impl Exchange {
         let (there, back) = self.shared.draw_delays();
         let (parts, body) = request.into_parts();
         let parts = Arc::new(parts);
-        let decision = self.arrival(&parts, there).await;
-        let mut reader = BodyReader::new(self, &decision);
+        let mut reader = BodyReader::new(&self.shared, body);
+        let received = self.receive(&parts, &mut reader).await;
+        let decision = self.arrival(received, there).await;
+        reader.number = Some(decision.number);
         if decision.waits_for_body() {
-            reader.read(body).await;
+            reader.read(decision.reads()).await;
         }
         let back = back + decision.late;
         if !back.is_zero() {
@@ -58,17 +61,31 @@ impl Exchange {
         }
     }
 
-    /// Waits for the delay to the server and returns the decision.
-    async fn arrival(&self, parts: &Arc<Parts>, there: Duration) -> ArrivalDecision {
-        let received = self.shared.clock.now();
-        if there.is_zero() {
-            return self.shared.arrive(parts, received, self.connection);
+    /// Stamps a request, and counts its tokens if the server does.
+    async fn receive(&self, parts: &Arc<Parts>, reader: &mut BodyReader<'_>) -> ReceivedRequest {
+        let at = self.shared.clock.now();
+        let mut tokens = None;
+        if self.shared.config.counts_tokens {
+            reader.read(chat::MAX_REQUEST).await;
+            tokens = chat::count_tokens(&reader.echo.kept);
         }
-        let (shared, parts) = (Arc::clone(&self.shared), Arc::clone(parts));
+        ReceivedRequest {
+            parts: Arc::clone(parts),
+            at,
+            tokens,
+        }
+    }
+
+    /// Waits for the delay to the server and returns the decision.
+    async fn arrival(&self, received: ReceivedRequest, there: Duration) -> ArrivalDecision {
+        if there.is_zero() {
+            return self.shared.arrive(&received, self.connection);
+        }
+        let shared = Arc::clone(&self.shared);
         let connection = self.connection;
         let arrival = self.spawner.run(async move {
             sleep(there).await;
-            shared.arrive(&parts, received, connection)
+            shared.arrive(&received, connection)
         });
         // Without a result the server has been dropped, and this task is about to be.
         match arrival.await {
@@ -113,22 +130,30 @@ impl ArrivalDecision {
 /// Reads a body and records its received length, even if the future is dropped early.
 struct BodyReader<'a> {
     shared: &'a MockShared,
-    number: u64,
+    /// Number of the request, once it arrived.
+    number: Option<u64>,
+    unread: Option<Incoming>,
     echo: Echo,
     received: Received,
 }
 
 impl<'a> BodyReader<'a> {
-    fn new(exchange: &'a Exchange, decision: &ArrivalDecision) -> Self {
+    fn new(shared: &'a MockShared, body: Incoming) -> Self {
         Self {
-            shared: &exchange.shared,
-            number: decision.number,
-            echo: Echo::keeping(decision.reads()),
+            shared,
+            number: None,
+            unread: Some(body),
+            echo: Echo::keeping(0),
             received: Received::Cut(0),
         }
     }
 
-    async fn read(&mut self, mut body: Incoming) {
+    /// Reads the body once and stores its first bytes.
+    async fn read(&mut self, keeps: usize) {
+        let Some(mut body) = self.unread.take() else {
+            return;
+        };
+        self.echo = Echo::keeping(keeps);
         while !body.is_end_stream() {
             match body.frame().await {
                 Some(Ok(frame)) => {
@@ -145,7 +170,9 @@ impl<'a> BodyReader<'a> {
 
 impl Drop for BodyReader<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.recorder.received(self.number, self.received);
+        if let Some(number) = self.number {
+            let mut state = self.shared.lock();
+            state.recorder.received(number, self.received);
+        }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod request_guard;
 mod response_body;
 mod response_headers;
 pub(crate) mod route;
+mod sdk_error;
 pub(crate) mod stalled_readers;
 
 use std::sync::Arc;

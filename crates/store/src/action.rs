@@ -11,7 +11,7 @@ use crate::name::Name;
 pub struct ActionSpec {
     /// Its name. A finished action's name may be used again.
     pub id: Name,
-    /// The action fails if it is not complete after this span.
+    /// The action fails if it makes no progress for this span: no job of it ends.
     pub timeout: Duration,
     /// The store keeps the action and its results for this span after its end.
     pub keep: Duration,
@@ -20,7 +20,7 @@ pub struct ActionSpec {
 }
 
 impl ActionSpec {
-    /// Creates an action with a timeout of an hour that is kept for a day.
+    /// Creates an action with a timeout of an hour without progress that is kept for a day.
     pub const fn new(id: Name) -> Self {
         Self {
             id,
@@ -31,7 +31,8 @@ impl ActionSpec {
     }
 }
 
-/// Stage of an action. It only moves to the right.
+/// Stage of an action. It only moves to the right, except that a requeued dead letter takes it from
+/// [`Aggregating`](Self::Aggregating) back to [`Running`](Self::Running).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ActionStage {
     /// Jobs may still be added.
@@ -44,7 +45,7 @@ pub enum ActionStage {
     Aggregating,
     /// Its completion notice was sent.
     Completed,
-    /// It timed out. Unstarted jobs were cancelled; jobs in flight end with their own outcome.
+    /// It made no progress within its timeout. Unstarted jobs were cancelled; jobs in flight end with their own outcome.
     Failed,
     /// It was cancelled. Unstarted jobs were cancelled; jobs in flight end with their own outcome.
     Cancelled,
@@ -71,6 +72,12 @@ impl ActionStage {
     }
 }
 
+/// Returns the reason for which the jobs of an action that timed out end.
+pub(crate) fn timeout_reason(timeout: Duration) -> String {
+    let seconds = timeout.as_secs_f64();
+    format!("the action made no progress for {seconds} s, its timeout: submit the job again, with a longer one")
+}
+
 /// Report of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActionReport {
@@ -92,12 +99,20 @@ pub struct ActionReport {
     pub started: Option<WallTime>,
     /// The instant at which it was over.
     pub ended: Option<WallTime>,
+    /// The instant of its last progress: the last end of a job, or its opening before the first.
+    pub progressed: WallTime,
 }
 
 impl ActionReport {
     /// Returns true if its last job is over: a failed or cancelled action may have jobs in flight.
     pub const fn is_over(&self) -> bool {
         self.stage.is_over() && self.counts.open() == 0
+    }
+
+    /// Returns the instant at which it fails unless a job of it ends before; nothing for an action without open jobs.
+    pub fn times_out(&self) -> Option<WallTime> {
+        let is_open = !self.stage.is_over() && self.counts.open() > 0;
+        is_open.then(|| self.progressed.saturating_add(self.spec.timeout))
     }
 
     /// Returns true if it cannot end before an operator resumes something.

@@ -11,11 +11,11 @@ use std::time::Duration;
 use outflow_core::{Clock, WallTime};
 
 use crate::{
-    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample, ControlScope,
-    DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken, FinishedQuery, HeartbeatResult,
-    JobCounts, JobOutcome, JobQueue, Name, PageRequest, ReapResult, RedisStore, RemainingWork, SettleResult,
-    Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
-    TenantStore,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionRecord, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken, FinishedQuery,
+    HeartbeatResult, JobCounts, JobOutcome, JobQueue, LaneLoad, Name, PageRequest, ReapResult, RedisStore,
+    RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult,
+    TenantReport, TenantRule, TenantStore,
 };
 
 /// A store of either kind.
@@ -77,6 +77,7 @@ impl JobQueue for AnyStore {
         reap(max: usize, recoveries: u32) -> ReapResult;
         release_unknown(session: &Name, known: &[FencingToken]) -> u64;
         lanes() -> Vec<Name>;
+        lane_loads() -> Vec<LaneLoad>;
     }
 }
 
@@ -89,7 +90,8 @@ impl TenantStore for AnyStore {
         active_tenants() -> u64;
         tenant(name: &Name) -> Option<TenantReport>;
         tenants(page: PageRequest) -> Vec<TenantReport>;
-        sample_congestion(keep: Duration) -> ();
+        begin_sampling(every: Duration) -> bool;
+        record_congestion(samples: Vec<CongestionRecord>, keep: Duration) -> ();
         congestion_history(tenant: &Name, max: usize) -> Vec<CongestionSample>;
         reset_congestion(tenant: &Name) -> ();
     }

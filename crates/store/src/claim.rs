@@ -138,6 +138,15 @@ pub enum HeartbeatResult {
     Lost,
 }
 
+/// Load of a lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaneLoad {
+    /// The lane.
+    pub lane: Name,
+    /// The number of tenants that share it, at least 1.
+    pub tenants: u64,
+}
+
 /// Result of a reap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReapResult {

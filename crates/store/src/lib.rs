@@ -21,8 +21,8 @@ mod tenant;
 pub use action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork};
 pub use any_store::AnyStore;
 pub use claim::{
-    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
-    ReapResult,
+    AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult,
+    LaneLoad, NextJob, ReapResult,
 };
 pub use contract::{
     ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreFuture, StoreResult, TenantStore,
@@ -35,4 +35,4 @@ pub use name::{InvalidName, Name};
 pub use redis::{RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult};
 pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
-pub use tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
+pub use tenant::{CongestionRecord, CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};

@@ -68,6 +68,14 @@ pub enum JobEnd {
         /// The scope of the cooldown.
         cooldown: CooldownScope,
     },
+    /// The API failed, and not the job. It waits for a span, keeps its place in its queue, uses no retry, and
+    /// its tenant gets the turn back. The error joins its history.
+    ApiFailed {
+        /// The delay.
+        after: Duration,
+        /// The error.
+        message: String,
+    },
     /// It did not start: it returns to the head of its queue as if it had not been claimed.
     Returned,
     /// It had started and was interrupted: it returns to the head of its queue and uses no retry. The
@@ -92,12 +100,14 @@ pub enum Defer {
     /// A constant delay.
     Fixed(Duration),
     /// A delay by the number of the tenant's deferred jobs, at an equal part of a rate among all tenants
-    /// with work.
+    /// with work, or at a lower speed that binds the tenant.
     Formula {
         /// The shortest and the longest delay.
         rule: CongestionRule,
         /// The rate of all tenants together, per second.
         global: u64,
+        /// The speed at most, per second.
+        most: u64,
     },
 }
 
@@ -157,7 +167,7 @@ pub struct JobOutcome {
     pub status: Option<u16>,
     /// The body of its stored result.
     pub body: Option<Bytes>,
-    /// The last error of a failed job, independent of its dead letter.
+    /// The last error of a failed job, independent of its dead letter, or the timeout that cancelled a job.
     pub error: Option<String>,
 }
 

@@ -41,6 +41,8 @@ pub struct TenantReport {
     pub speed: u64,
     /// The instant of the last deferral.
     pub last_update: Option<WallTime>,
+    /// The lanes in which its jobs wait. A shared store omits lanes in which all of them are delayed or deferred.
+    pub lanes: Vec<Name>,
 }
 
 /// Congestion of a tenant at one instant.
@@ -48,11 +50,24 @@ pub struct TenantReport {
 pub struct CongestionSample {
     /// The instant.
     pub at: WallTime,
-    /// The number of its deferred jobs.
+    /// The number of its jobs that lack quota.
     pub non_ready: u64,
     /// Its speed, per second.
     pub speed: u64,
-    /// The last delay of a deferred job.
+    /// The delay of its last job that lacked quota.
+    pub backoff: Duration,
+}
+
+/// Record of a tenant's congestion, which gets its instant from the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CongestionRecord {
+    /// The tenant.
+    pub tenant: Name,
+    /// The number of its jobs that lack quota.
+    pub non_ready: u64,
+    /// Its speed, per second.
+    pub speed: u64,
+    /// The delay of its last job that lacked quota.
     pub backoff: Duration,
 }
 

@@ -89,7 +89,14 @@ fn read_millis(field: &str, millis: Option<u64>) -> Result<Option<Duration>, Adm
 /// Returns one action.
 pub(crate) async fn one(State(admin): AdminState, ApiParam(action): ApiParam) -> JsonResult {
     let report = admin.action(&parse_name(&action)?).await?;
-    Ok(Json(admin.action_view(&report).await?))
+    let mut view = admin.action_view(&report).await?;
+    if report.is_over()
+        && let Some(fields) = view.as_object_mut()
+    {
+        let reasons = admin.bulk()?.engine().failure_reasons(&report).await?;
+        fields.insert("failures".to_owned(), views::failures(&reasons));
+    }
+    Ok(Json(view))
 }
 
 /// Closes an action: it accepts no more jobs.

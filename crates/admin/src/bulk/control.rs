@@ -10,7 +10,7 @@ use outflow_store::{ControlScope, StoreControl, TenantStore};
 use super::tenants::unknown_tenant;
 use super::{AuditReason, action_label, change_response, parse_name, tenant_label};
 use crate::api_param::ApiParam;
-use crate::audit::AuditActor;
+use crate::audit::{AuditActor, truncate};
 use crate::json_body::JsonBody;
 use crate::problem::{AdminProblem, JsonResult};
 use crate::{Admin, AdminState};
@@ -81,10 +81,13 @@ impl Admin {
         let (name, audit_name, jobs) = match operation {
             JobOperation::Pause => {
                 store.pause(scope).await?;
+                let by = actor.describe(audit.reason.clone().map(truncate).as_deref());
+                self.bulk()?.engine().note_pause(scope.clone(), by);
                 ("pause", "bulk_pause", None)
             }
             JobOperation::Resume => {
                 store.resume(scope).await?;
+                self.bulk()?.engine().forget_pause(scope);
                 ("resume", "bulk_resume", None)
             }
             JobOperation::Cancel => ("cancel", "bulk_cancel", Some(store.cancel(scope).await?)),

@@ -51,9 +51,18 @@ pub(crate) async fn submit(
     } else {
         BatchPosition::More
     };
+    // Only the last batch shows how long the whole action takes.
+    let warned = action.as_ref().map(|spec| spec.id.clone()).filter(|_| options.last);
     let submission = JobSubmission { action, rest, jobs };
     let submitted = bulk.engine().submit(submission).await?;
-    Ok(Json(submit_response(&submitted)))
+    let mut response = submit_response(&submitted);
+    if let Some(action) = warned
+        && let Some(fields) = response.as_object_mut()
+    {
+        let warning = bulk.engine().timeout_warning(&action).await?;
+        fields.insert("warning".to_owned(), warning.into());
+    }
+    Ok(Json(response))
 }
 
 fn submit_response(submitted: &[SubmittedJob]) -> Value {

@@ -20,9 +20,12 @@ use crate::{Admin, AdminState};
 /// Lists tenants by name.
 pub(crate) async fn list(State(admin): AdminState, query: QueryResult<PageQuery<SmolStr>>) -> JsonResult {
     let page = name_page(query)?;
-    let tenants = admin.bulk()?.store().tenants(page).await?;
+    let bulk = admin.bulk()?;
+    let tenants = bulk.store().tenants(page).await?;
+    let states = bulk.engine().report_congestion(&tenants).await?;
     let next = tenants.last().map(|tenant| tenant.name.to_string());
-    let tenants: Vec<_> = tenants.iter().map(views::tenant).collect();
+    let both = tenants.iter().zip(&states);
+    let tenants: Vec<_> = both.map(|(report, state)| views::tenant(report, state)).collect();
     Ok(Json(json!({ "tenants": tenants, "next": next })))
 }
 
@@ -31,14 +34,9 @@ pub(crate) async fn one(State(admin): AdminState, ApiParam(tenant): ApiParam) ->
     let (bulk, tenant) = (admin.bulk()?, parse_name(&tenant)?);
     let report = bulk.store().tenant(&tenant).await?;
     let report = report.ok_or_else(|| unknown_tenant(&tenant))?;
-    let state = bulk.engine().congestion(&tenant).await?;
-    let mut view = views::tenant(&report);
-    if let (Some(view), Some(state)) = (view.as_object_mut(), state) {
-        view.insert("congestion".to_owned(), state.level.to_string().into());
-        let estimate = crate::millis::millis_up(state.estimate);
-        view.insert("estimate_ms".to_owned(), estimate.into());
-    }
-    Ok(Json(view))
+    let states = bulk.engine().report_congestion(std::slice::from_ref(&report)).await?;
+    let view = states.first().map(|state| views::tenant(&report, state));
+    Ok(Json(view.unwrap_or_default()))
 }
 
 /// Size of a congestion history.

@@ -53,6 +53,11 @@ function factList(pairs) {
   return list;
 }
 
+function formatRate(health) {
+  if (!health.rate || health.rate === health.configured_rate) return health.rate || "–";
+  return health.rate + " of " + health.configured_rate;
+}
+
 function apiCard(api) {
   const box = element("article");
   box.dataset.api = api.name;
@@ -61,12 +66,13 @@ function apiCard(api) {
     box.append(factList([
       ["waiting", api.waiting],
       ["in flight", health.in_flight + " / " + health.concurrency],
+      ["rate", formatRate(health)],
       ["errors", formatPercent(health.error_ppm)],
       ["429s", health.counts.throttled],
       ["since", formatDuration(health.since_ms)],
       ["opens in", health.until_ms ? formatDuration(health.until_ms) : "–"],
     ]));
-    if (health.bound) box.append(element("p", health.bound));
+    if (health.why) box.append(element("p", health.why));
   }
   for (const limit of api.limits) box.append(limitRow(limit, ""));
   for (const group of api.groups) {

@@ -17,10 +17,18 @@ pub(crate) struct HealthView {
     since_ms: u64,
     until_ms: Option<u64>,
     reason: Option<&'static str>,
+    /// Sentence that names what binds calls now.
+    why: Option<String>,
     held: Option<&'static str>,
+    /// Author of the override.
+    held_by: Option<SmolStr>,
     cooling_ms: Option<u64>,
     in_flight: u32,
     concurrency: u32,
+    /// Slowest limit in effect.
+    rate: Option<String>,
+    /// The same limit as configured.
+    configured_rate: Option<String>,
     /// Sentence that concurrency binds and not a limit.
     bound: Option<String>,
     error_ppm: u32,
@@ -47,19 +55,23 @@ impl HealthView {
                 _ => health.until.map(ahead),
             },
             reason: health.reason.map(outflow::core::TransitionReason::name),
+            why: report.reason.clone(),
             held: health.hold.map(labels::health_override),
+            held_by: report.forced_by.as_ref().and_then(|note| note.who.clone()),
             cooling_ms: health.cooling_until.map(ahead),
             in_flight: report.in_flight,
             concurrency: report.concurrency,
+            rate: report.rate.map(|rate| rate.effective.to_string()),
+            configured_rate: report.rate.map(|rate| rate.configured.to_string()),
             bound: report.bound.map(|bound| bound.to_string()),
-            error_ppm: health.counts.failure_ppm(),
+            error_ppm: health.error_ppm(),
             counts: CountsView::from_counts(health.counts),
             streak: health.streak,
             next_sleep_ms: millis_up(health.cooldown),
             failed_recoveries: health.failed_recoveries,
             ramp_step_ms: match health.ramp {
                 RampStage::None => None,
-                RampStage::Ramping { next } => Some(ahead(next)),
+                RampStage::Ramping { next, .. } => Some(ahead(next)),
             },
             probes_out: health.probes_out,
         }

@@ -34,6 +34,8 @@ pub(crate) struct LimitView {
     prediction: Option<u64>,
     alert: bool,
     drift: Option<DriftView>,
+    /// Sentence with the cause of a lowered rate and the way back.
+    lowered: Option<String>,
 }
 
 impl LimitView {
@@ -72,6 +74,7 @@ impl LimitView {
             prediction: history.prediction,
             alert: history.alert,
             drift: report.drift.map(DriftView::from_drift),
+            lowered: report.lowered.map(|lowered| lowered.to_string()),
         }
     }
 }

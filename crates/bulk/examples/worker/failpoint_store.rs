@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use outflow::core::WallTime;
 use outflow_store::{
-    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionSample, ControlScope,
-    DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery, HeartbeatResult, JobCounts, JobOutcome,
-    JobQueue, JobStore, Name, PageRequest, ReapResult, RemainingWork, SettleResult, Settlement, StartDebit,
-    StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule, TenantStore,
+    ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionRecord, CongestionSample,
+    ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery, HeartbeatResult,
+    JobCounts, JobOutcome, JobQueue, JobStore, LaneLoad, Name, PageRequest, ReapResult, RemainingWork, SettleResult,
+    Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
+    TenantStore,
 };
 
 /// A store, and the instant to die at.
@@ -143,6 +144,10 @@ impl<S: JobStore> JobQueue for FailpointStore<S> {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         self.count_call("lanes", self.store.lanes()).await
     }
+
+    async fn lane_loads(&self) -> StoreResult<Vec<LaneLoad>> {
+        self.count_call("lane_loads", self.store.lane_loads()).await
+    }
 }
 
 impl<S: JobStore> TenantStore for FailpointStore<S> {
@@ -176,8 +181,13 @@ impl<S: JobStore> TenantStore for FailpointStore<S> {
         self.count_call("tenants", self.store.tenants(page)).await
     }
 
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        self.count_call("sample_congestion", self.store.sample_congestion(keep))
+    async fn begin_sampling(&self, every: Duration) -> StoreResult<bool> {
+        self.count_call("begin_sampling", self.store.begin_sampling(every))
+            .await
+    }
+
+    async fn record_congestion(&self, samples: Vec<CongestionRecord>, keep: Duration) -> StoreResult<()> {
+        self.count_call("record_congestion", self.store.record_congestion(samples, keep))
             .await
     }
 

@@ -15,9 +15,9 @@ use outflow_bulk::{
     Engine, EngineBuilder, EngineSettings, HandlerError, HandlerTask, HttpCall, JobDestination, JobSpec, JobSubmission,
 };
 use outflow_store::{
-    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, ControlScope, DeadLetterFilter, DeadLetterStore,
-    JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits, StartDebit,
-    StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
+    ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, CongestionRecord, ControlScope, DeadLetterFilter,
+    DeadLetterStore, JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits,
+    StartDebit, StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
 };
 
 use super::failpoint_store::FailpointStore;
@@ -180,7 +180,15 @@ async fn query_all<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
     store.remaining(&main).await?;
     store.actions(PageRequest::default()).await?;
     store.tenant(&tenant).await?;
-    store.sample_congestion(Duration::from_hours(1)).await?;
+    store.lane_loads().await?;
+    store.begin_sampling(Duration::from_hours(1)).await?;
+    let sample = CongestionRecord {
+        tenant: tenant.clone(),
+        non_ready: 1,
+        speed: 1,
+        backoff: Duration::from_secs(1),
+    };
+    store.record_congestion(vec![sample], Duration::from_hours(1)).await?;
     store.congestion_history(&tenant, 10).await?;
     store.dead_letters(0, 10).await?;
     Ok(())

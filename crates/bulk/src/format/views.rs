@@ -14,7 +14,7 @@ use outflow_store::{
 };
 use serde_json::{Value, json};
 
-use crate::{ActionProgress, HttpCall, JobDestination, SubmittedJob};
+use crate::{ActionProgress, FailureReasons, HttpCall, JobDestination, SubmittedJob, TenantCongestion};
 
 /// Returns the view of counts of jobs.
 pub fn job_counts(counts: &JobCounts) -> Value {
@@ -43,17 +43,26 @@ pub fn action(report: &ActionReport, progress: &ActionProgress) -> Value {
         "over_ppm": progress.over_ppm,
         "eta_ms": progress.eta.map(millis),
         "bottlenecks": progress.bottlenecks,
+        "waits": progress.waits,
         "mean_ms": report.counts.mean().map(millis),
         "opened": stamp(report.opened),
         "started": report.started.map(stamp),
         "ended": report.ended.map(stamp),
         "timeout_ms": millis(report.spec.timeout),
+        "times_out": report.times_out().map(stamp),
         "keep_ms": millis(report.spec.keep),
     })
 }
 
-/// Returns the view of a tenant.
-pub fn tenant(report: &TenantReport) -> Value {
+/// Returns the view of failures by reason.
+pub fn failures(reasons: &FailureReasons) -> Value {
+    let rows = reasons.sorted().into_iter();
+    rows.map(|(reason, jobs)| json!({ "reason": reason, "jobs": jobs }))
+        .collect()
+}
+
+/// Returns the view of a tenant with its congestion.
+pub fn tenant(report: &TenantReport, state: &TenantCongestion) -> Value {
     let rule = &report.rule;
     json!({
         "tenant": report.name.as_str(),
@@ -63,8 +72,10 @@ pub fn tenant(report: &TenantReport) -> Value {
         "rate": rule.rate.map(|rate| rate.to_string()),
         "most_in_flight": rule.in_flight,
         "jobs": job_counts(&report.counts),
-        "last_backoff_ms": millis(report.last_backoff),
-        "speed": report.speed,
+        "last_backoff_ms": millis(state.last_backoff),
+        "speed": state.speed,
+        "congestion": state.level.name(),
+        "estimate_ms": millis(state.estimate),
     })
 }
 

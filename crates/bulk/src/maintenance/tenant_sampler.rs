@@ -1,20 +1,21 @@
-//! Samples of all tenants, for metrics and alerts.
+//! Samples of all tenants, for metrics, alerts and the congestion history.
 //!
 //! They are taken in the background and page by page, because a scrape cannot wait for a store. Every tenant is
-//! read; the tenants with the most work are kept by name, all others as one sum.
+//! read; the tenants with the most work are kept by name, all others as one sum. The history is one for all machines
+//! of a shared store, so one of them records it in each interval.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts};
 use outflow_core::AlertChange;
-use outflow_store::{JobCounts, JobStore, PageRequest, StoreError, TenantReport};
+use outflow_store::{CongestionRecord, JobCounts, JobStore, Name, PageRequest, StoreError, TenantReport};
 use tokio::time::sleep;
 
-use crate::congestion::{count_throttles, tenant_congestion};
+use crate::congestion::count_throttles;
+use crate::congestion::lane_shares::LaneShares;
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
-use crate::settings::EngineSettings;
 
 /// State of all tenants at one instant.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -34,6 +35,8 @@ pub(crate) struct TenantSample {
     /// Number of its jobs that lack quota.
     pub(crate) non_ready: u64,
     pub(crate) level: CongestionLevel,
+    /// Time until its waiting jobs have started.
+    pub(crate) estimate: Duration,
     /// Throttles of its ended jobs.
     pub(crate) throttles: ThrottleCounts,
 }
@@ -51,6 +54,7 @@ pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<()
             ..rest
         }),
     };
+    context.metrics.spins.count_open(snapshot.counts.open());
     let now = context.clock.now();
     for report in context.metrics.record_snapshot(now, snapshot) {
         context.events.emit(BulkEvent::Alert {
@@ -64,29 +68,65 @@ pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<()
 
 /// Ranks all tenants that have work.
 async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, StoreError> {
-    let settings = context.settings.load_full();
-    let active = context.store.active_tenants().await?;
-    let (mut ranking, mut after) = (TenantRanking::default(), None);
-    for number in 0_usize.. {
-        if number >= PAGES_AT_ONCE {
-            sleep(PAGE_WAIT).await;
-        }
-        let page = PageRequest { after, max: PAGE_SIZE };
-        let reports = context.store.tenants(page).await?;
-        let Some(last) = reports.last() else {
-            break;
-        };
-        after = Some(last.name.clone());
-        for report in reports {
+    let shares = context.read_shares().await?;
+    let (mut ranking, mut pages) = (TenantRanking::default(), TenantPages::default());
+    while let Some(reports) = pages.next(context).await? {
+        let groups = reports.into_iter().map(|report| {
             let open = report.counts.open();
-            if open > 0 {
-                let group = TenantSample::new(&settings, active, report);
-                ranking.first.push((open, group));
-            }
-        }
+            (open, TenantSample::new(context, &shares, report))
+        });
+        ranking.first.extend(groups);
         ranking.cut();
     }
     Ok(ranking)
+}
+
+/// Records the congestion of all tenants with work, unless another machine records this interval.
+pub(crate) async fn record_history<S: JobStore>(context: &EngineContext<S>) -> Result<(), StoreError> {
+    let settings = context.settings.load_full();
+    if !context.store.begin_sampling(settings.snapshot_every).await? {
+        return Ok(());
+    }
+    let shares = context.read_shares().await?;
+    let mut pages = TenantPages::default();
+    while let Some(reports) = pages.next(context).await? {
+        let samples = reports.into_iter().map(|report| {
+            let state = context.tenant_congestion(&shares, report);
+            CongestionRecord {
+                tenant: state.group,
+                non_ready: state.non_ready,
+                speed: state.speed,
+                backoff: state.last_backoff,
+            }
+        });
+        let keep = settings.retention.statistics;
+        context.store.record_congestion(samples.collect(), keep).await?;
+    }
+    Ok(())
+}
+
+/// Pages of all tenants that have work.
+#[derive(Default)]
+struct TenantPages {
+    after: Option<Name>,
+    read: usize,
+}
+
+impl TenantPages {
+    async fn next<S: JobStore>(&mut self, context: &EngineContext<S>) -> Result<Option<Vec<TenantReport>>, StoreError> {
+        if self.read >= PAGES_AT_ONCE {
+            sleep(PAGE_WAIT).await;
+        }
+        self.read += 1;
+        let page = PageRequest {
+            after: self.after.take(),
+            max: PAGE_SIZE,
+        };
+        let mut reports = context.store.tenants(page).await?;
+        self.after = reports.last().map(|last| last.name.clone());
+        reports.retain(|report| report.counts.open() > 0);
+        Ok(self.after.is_some().then_some(reports))
+    }
 }
 
 /// Tenants by their number of open jobs: the first ones, and the sum of all others.
@@ -108,13 +148,14 @@ impl TenantRanking {
 }
 
 impl TenantSample {
-    fn new(settings: &EngineSettings, active: u64, report: TenantReport) -> Self {
+    fn new<S>(context: &EngineContext<S>, shares: &LaneShares, report: TenantReport) -> Self {
         let throttles = count_throttles(&report.counts).unwrap_or(ThrottleCounts::NONE);
-        let state = tenant_congestion(settings, active, report);
+        let state = context.tenant_congestion(shares, report);
         Self {
             name: state.group.to_string(),
             non_ready: state.non_ready,
             level: state.level,
+            estimate: state.estimate,
             throttles,
         }
     }
@@ -125,6 +166,7 @@ impl TenantSample {
             name: self.name,
             non_ready: self.non_ready + other.non_ready,
             level: self.level.max(other.level),
+            estimate: self.estimate.max(other.estimate),
             throttles: ThrottleCounts::new(one.sum() + another.sum(), one.jobs() + another.jobs()),
         }
     }

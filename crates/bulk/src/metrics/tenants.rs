@@ -166,6 +166,7 @@ mod tests {
         TenantSample {
             name: name.to_string(),
             non_ready: 1,
+            estimate: std::time::Duration::ZERO,
             level,
             throttles: ThrottleCounts::NONE,
         }

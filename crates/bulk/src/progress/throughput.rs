@@ -1,9 +1,9 @@
 //! Recent throughput of actions.
 //!
 //! An action that was paused for an hour, or whose engine was down overnight, was slow since its start. That says
-//! nothing about the rest. So each query leaves a mark, and the next one measures from the mark of a minute before.
+//! nothing about the rest. So queries leave marks, and the next one measures the fastest span since one of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use outflow_core::Nanos;
@@ -34,33 +34,53 @@ struct EndMark {
     ended: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct EndMarks {
-    from: EndMark,
-    /// Replaces `from` when that is too old.
-    next: EndMark,
+    /// Marks of the last minutes, the oldest first.
+    marks: VecDeque<EndMark>,
     /// First query that saw the current number.
     last: EndMark,
 }
 
 impl EndMarks {
-    const fn new(mark: EndMark) -> Self {
+    fn new(mark: EndMark) -> Self {
         Self {
-            from: mark,
-            next: mark,
+            marks: VecDeque::from([mark]),
             last: mark,
         }
     }
 
     fn add(&mut self, mark: EndMark) {
-        match mark.at.since(self.next.at) {
-            age if age >= 2 * WINDOW => *self = Self::new(mark),
-            age if age >= WINDOW => (self.from, self.next) = (self.next, mark),
-            _ => {}
+        match self.marks.back().map(|newest| mark.at.since(newest.at)) {
+            Some(age) if age < MARK_DISTANCE => {}
+            Some(age) if age < MAX_GAP => self.marks.push_back(mark),
+            _ => *self = Self::new(mark),
+        }
+        while self.marks.len() > 1
+            && self
+                .marks
+                .front()
+                .is_some_and(|oldest| mark.at.since(oldest.at) > MAX_SPAN)
+        {
+            self.marks.pop_front();
         }
         if mark.ended != self.last.ended {
             self.last = mark;
         }
+    }
+
+    /// Returns the throughput of the span in which most jobs ended for its length. A window that has only begun, or a
+    /// pause before, makes other spans look slow.
+    fn fastest(&self, mark: EndMark) -> Option<Throughput> {
+        let since = |from: &EndMark| Throughput {
+            ended: mark.ended.saturating_sub(from.ended),
+            span: mark.at.since(from.at),
+            idle: mark.at.since(self.last.at),
+        };
+        let long = self.marks.iter().filter(|from| mark.at.since(from.at) >= MEASURED_SPAN);
+        let oldest = self.marks.front().filter(|from| mark.at.since(from.at) >= MIN_SPAN);
+        let candidates = long.chain(oldest).map(since).filter(|measured| measured.ended > 0);
+        candidates.min_by_key(|measured| measured.scale(measured.span.saturating_sub(measured.idle), MANY))
     }
 }
 
@@ -87,20 +107,14 @@ impl ThroughputTracker {
         if all.len() >= MAX_ACTIONS && !all.contains_key(action) {
             all.clear();
         }
-        let marks = all.entry(action.clone()).or_insert(EndMarks::new(mark));
+        let marks = all.entry(action.clone()).or_insert_with(|| EndMarks::new(mark));
         marks.add(mark);
-        let recent = Throughput {
-            ended: ended.saturating_sub(marks.from.ended),
-            span: now.since(marks.from.at),
-            idle: now.since(marks.last.at),
-        };
-        if recent.ended > 0 && recent.span >= MIN_SPAN {
-            return Some(recent);
-        }
-        since_start.map(|span| Throughput {
-            ended,
-            span,
-            idle: recent.idle,
+        marks.fastest(mark).or_else(|| {
+            since_start.map(|span| Throughput {
+                ended,
+                span,
+                idle: now.since(marks.last.at),
+            })
         })
     }
 
@@ -112,8 +126,20 @@ impl ThroughputTracker {
     }
 }
 
-/// Long enough for some ends of a slow API, and short enough to forget earlier speeds.
-const WINDOW: Duration = Duration::from_mins(1);
+/// Short enough to forget earlier speeds, and long enough for three windows of a minute.
+pub(super) const MAX_SPAN: Duration = Duration::from_mins(3);
+
+/// Long enough for some ends of a slow API.
+pub(super) const MEASURED_SPAN: Duration = Duration::from_secs(20);
+
+/// Sixty marks in the longest span.
+const MARK_DISTANCE: Duration = Duration::from_secs(3);
+
+/// An action without a query for longer may have been paused meanwhile.
+const MAX_GAP: Duration = Duration::from_mins(2);
+
+/// Number of jobs by which speeds are compared.
+const MANY: u64 = 1_000_000;
 
 /// A shorter span measures chance.
 const MIN_SPAN: Duration = Duration::from_secs(2);
@@ -140,7 +166,7 @@ mod tests {
         let last = (0..=600).map(|second| record(&tracker, second, second * 10));
         let measured = last.last().flatten().expect("measured");
         assert_eq!(measured.ended, measured.span.as_secs() * 10);
-        assert!(measured.span <= 2 * WINDOW, "{measured:?}");
+        assert!(measured.span <= MAX_SPAN, "{measured:?}");
         tracker.restart(&action(), Nanos::from_secs(4_200), 6_000);
         assert_eq!(record(&tracker, 4_201, 6_005), None, "too soon");
         let expected = Throughput {
@@ -159,6 +185,19 @@ mod tests {
         assert_eq!(record(&tracker, 3_600, 10), None);
         let measured = record(&tracker, 3_605, 60);
         assert_eq!(measured.map(|measured| measured.ended), Some(50));
+    }
+
+    // 600 a minute, all in its first second. In the middle of the fourth burst the last minute has 300 of them, and
+    // the last two 900.
+    #[test]
+    fn a_window_that_has_only_begun_is_no_slowness() {
+        let tracker = ThroughputTracker::default();
+        for second in 0..180 {
+            record(&tracker, second, 600 * (1 + second / 60));
+        }
+        let measured = record(&tracker, 180, 2_100).expect("measured");
+        let each_minute = measured.ended * 60 / measured.span.as_secs();
+        assert!(each_minute >= 600, "{measured:?}");
     }
 
     #[test]

@@ -82,6 +82,14 @@ impl Workload {
         self.tenants.iter()
     }
 
+    pub(super) const fn total(&self) -> WorkAmount {
+        self.total
+    }
+
+    pub(super) const fn latest(&self) -> Option<WallTime> {
+        self.latest
+    }
+
     pub(super) fn amounts(&self) -> impl Iterator<Item = (&Name, &WorkAmount)> {
         self.lanes.iter()
     }

@@ -23,8 +23,8 @@ use crate::worker::pool::WorkerSlots;
 pub(crate) struct JobReport {
     /// Keeps the heartbeat until the end is stored.
     pub(crate) session: HeldJobs,
-    /// Released when the end is stored.
-    pub(crate) _slot: WorkerSlots,
+    /// Released when the end is stored, unless it was free before.
+    pub(crate) _slot: Option<WorkerSlots>,
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,
@@ -142,9 +142,13 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
     let settings = context.settings.load_full();
     for (report, how) in reports.into_iter().zip(settled) {
         if is_throttle(&report.settlement.end) && how != SettleResult::Fenced {
-            context.metrics.spins.count();
+            context.metrics.spins.count_refusal();
+        }
+        if is_ended(&how) {
+            context.metrics.spins.count_end();
         }
         context.metrics.counters.settled(how);
+        context.metrics.counters.attempted(&report.settlement.end);
         record_deferral(context, &settings, &report.tenant, how);
         context.events.emit(BulkEvent::Settled {
             id: report.id,

@@ -31,6 +31,13 @@ impl GlobalRate {
             Decision::Allow(_) | Decision::Never => Ok(()),
         }
     }
+
+    /// Returns true if no further start has quota now.
+    pub(crate) fn is_used_up(&self, now: Nanos) -> bool {
+        let mut guard = self.meter.lock();
+        let decision = guard.as_mut().map(|(_, meter)| meter.check(now, Cost::ONE));
+        matches!(decision, Some(Decision::WaitUntil(_)))
+    }
 }
 
 #[cfg(test)]

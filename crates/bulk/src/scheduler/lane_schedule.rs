@@ -21,8 +21,9 @@ use crate::shared::scheduled_start::ScheduledStart;
 use crate::shared::server_clock::ServerClock;
 use crate::submit::lane::Lane;
 use crate::worker::lane_executor::LaneExecutor;
+use crate::worker::lane_history::LaneHistory;
 use crate::worker::pool::WorkerSlots;
-use crate::worker::{Executor, RunningJob};
+use crate::worker::{Executor, RunningJob, WorkerClaim};
 
 /// Schedule of one lane.
 pub(super) struct LaneSchedule<S> {
@@ -30,6 +31,7 @@ pub(super) struct LaneSchedule<S> {
     jobs: Arc<TaskGroup>,
     name: Name,
     lane: Lane,
+    history: Arc<LaneHistory>,
     pacer: StartPacer,
     server_clock: ServerClock,
     reserved: Option<ReservedPermit>,
@@ -70,6 +72,7 @@ impl<S: JobStore> LaneSchedule<S> {
             context: Arc::clone(context),
             jobs: Arc::clone(jobs),
             lane: Lane::from_name(&name),
+            history: context.lanes.get(&name),
             pacer: StartPacer::default(),
             server_clock: ServerClock::default(),
             reserved: None,
@@ -182,15 +185,11 @@ impl<S: JobStore> LaneSchedule<S> {
         };
         let shared = executor.shared_limits(&self.name, &settings);
         let permit_first = settings.scheduler.strategy().is_permit_first();
+        if let Some(blocked) = rests_for(executor, &settings, shared.as_ref()) {
+            return Ok(NextStep::Sleep(Some(blocked)));
+        }
         let mut batch = match (permit_first, shared) {
-            (true, Some(limits)) => {
-                let upstream = executor.upstream.as_ref();
-                let blocked = upstream.and_then(|upstream| blocked_for(upstream, limits.horizon));
-                if blocked.is_some() {
-                    return Ok(NextStep::Sleep(blocked));
-                }
-                self.claim_scheduled(request, executor, limits).await?
-            }
+            (true, Some(limits)) => self.claim_scheduled(request, executor, limits).await?,
             (true, None) => self.claim_permitted(request, executor, &settings).await?,
             (false, limits) => {
                 // Reserved under another scheduler, before a reload.
@@ -204,6 +203,7 @@ impl<S: JobStore> LaneSchedule<S> {
             }
         };
         let next = batch.next_step();
+        self.history.set_queued(!matches!(next, NextStep::Sleep(None)));
         self.start_jobs(executor, &pending, batch, slots);
         Ok(next)
     }
@@ -306,13 +306,28 @@ impl<S: JobStore> LaneSchedule<S> {
         let slots = std::iter::from_fn(|| slots.split_one());
         let resources = batch.permissions.into_iter().zip(slots);
         for (job, (permission, slot)) in batch.claims.jobs.into_iter().zip(resources) {
-            let held = pending.hold(job.token);
-            let running = RunningJob::new(&self.context, held, slot, job);
+            let claim = WorkerClaim {
+                held: pending.hold(job.token),
+                slot,
+                lane: Arc::clone(&self.history),
+            };
+            let running = RunningJob::new(&self.context, claim, job);
             let executor = executor.executor.clone();
             // A shutdown refuses new tasks: the running job drops, and is returned.
             let _stopping = self.jobs.spawn(async move { running.run(&executor, permission).await });
         }
     }
+}
+
+/// Returns how long no job is claimed because the API sleeps or cools down. The permit scheduler of one process waits in
+/// the API's queue instead.
+fn rests_for(executor: &LaneExecutor, settings: &EngineSettings, shared: Option<&SharedLimits>) -> Option<Duration> {
+    let horizon = match (settings.scheduler.strategy().is_permit_first(), shared) {
+        (true, None) => return None,
+        (true, Some(limits)) => limits.horizon,
+        (false, _) => Duration::ZERO,
+    };
+    blocked_for(executor.upstream.as_ref()?, horizon)
 }
 
 /// Larger batches would block the store for too long.

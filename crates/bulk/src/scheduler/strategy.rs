@@ -39,6 +39,7 @@ pub(crate) trait StartStrategy: Sync {
         Defer::Formula {
             rule: settings.congestion,
             global: settings.global_rate,
+            most: u64::MAX,
         }
     }
 

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream};
-use outflow_core::{AdaptiveMode, Cost, HealthConfig, HealthSettings, Nanos, Rate};
+use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream, WaitEstimate};
+use outflow_core::{AdaptiveMode, Cost, Decision, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 use outflow_sync::Mutex;
 
@@ -42,6 +42,24 @@ impl TenantLimiters {
         };
         let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
         upstream.try_acquire(target).map(Some)
+    }
+
+    /// Returns the wait of the tenant's next call of this cost; nothing if it has no limiter or never allows the cost.
+    pub(crate) fn first_wait(&self, tenant: &Name, rate: Option<Rate>, cost: Cost) -> Option<Duration> {
+        let upstream = rate.and_then(|rate| self.limiter(tenant, rate))?;
+        let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
+        match upstream.check(target) {
+            Decision::WaitUntil(at) => (at != Nanos::MAX).then(|| at.since(upstream.now())),
+            Decision::Allow(()) => Some(Duration::ZERO),
+            Decision::Never => None,
+        }
+    }
+
+    /// Estimates the wait of the tenant's next start, if its limit delays it.
+    pub(crate) fn explain(&self, tenant: &Name) -> Option<WaitEstimate> {
+        let upstream = self.limiters.lock().get(tenant)?.upstream.clone();
+        let target = upstream.route(&http::Method::GET, "/");
+        upstream.explain(target)
     }
 
     /// Returns the earliest instant of the tenant's next start, if it is not now.

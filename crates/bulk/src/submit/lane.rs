@@ -52,7 +52,12 @@ impl Lane {
 
     /// Returns the lane of a call with this method and path.
     pub(crate) fn name_for_call(upstream: &Upstream, method: &http::Method, path: &str) -> Result<Name, BulkError> {
-        let group = upstream.group_name(upstream.route(method, path));
+        Self::name_for_target(upstream, upstream.route(method, path))
+    }
+
+    /// Returns the lane of a call of this group.
+    pub(crate) fn name_for_target(upstream: &Upstream, target: Target) -> Result<Name, BulkError> {
+        let group = upstream.group_name(target);
         let name = match group.as_str() {
             DEFAULT_GROUP => upstream.name().to_string(),
             group => format!("{}/{group}", upstream.name()),

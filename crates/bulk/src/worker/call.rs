@@ -4,14 +4,14 @@ use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
 use outflow_core::OutcomeClass;
 use outflow_store::JobEnd;
 
-use super::{JobAttempt, failed};
+use super::{AttemptEnd, JobAttempt, failed, failed_attempt};
 use crate::scheduler::start_permission::HeldPermits;
 use crate::scheduler::strategy::AttemptFailure;
 use crate::submit::job_payload::HttpCall;
 
 impl<S> JobAttempt<'_, S> {
     /// Sends the call and returns its end.
-    pub(super) async fn send(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> JobEnd {
+    pub(super) async fn send(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> AttemptEnd {
         call.set_idempotency_key(self.job.id.as_str());
         let mut request = client
             .request(call.method, &call.api, &call.path)
@@ -36,21 +36,21 @@ impl<S> JobAttempt<'_, S> {
         settle_tenant(permits.tenant, &sent);
         match sent {
             Ok(response) => self.on_response(response).await,
-            Err(error) => self.on_error(&error),
+            Err(error) => Self::on_error(&error),
         }
     }
 
-    async fn on_response(&self, response: Response) -> JobEnd {
+    async fn on_response(&self, response: Response) -> AttemptEnd {
         let (status, verdict) = (response.status().as_u16(), response.verdict());
         if let Some(end) = verdict.and_then(|verdict| self.on_throttle(&verdict)) {
-            return end;
+            return AttemptEnd::Throttled(end);
         }
         let message = format!("the API answered {status}");
         if verdict.is_some_and(|verdict| verdict.is_worth_a_retry()) {
             let retry_after = response.retry_after();
             // The status is stored even if the body broke off.
             let body = response.bytes().await.unwrap_or_default();
-            return self.retry_after(AttemptFailure {
+            return AttemptEnd::Failed(AttemptFailure {
                 message,
                 retry_after,
                 result: self.stored_result(status, body),
@@ -58,13 +58,13 @@ impl<S> JobAttempt<'_, S> {
         }
         let body = match response.bytes().await {
             Ok(body) => body,
-            Err(error) => return self.retry(error.to_string()),
+            Err(error) => return failed_attempt(error.to_string()),
         };
         let result = self.stored_result(status, body);
         if status >= 400 {
-            return JobEnd::Failed { message, result };
+            return AttemptEnd::Served(JobEnd::Failed { message, result });
         }
-        self.done(result)
+        AttemptEnd::Served(self.done(result))
     }
 
     /// Returns the end of a throttled attempt: the job returns to its queue and uses no retry.
@@ -74,21 +74,21 @@ impl<S> JobAttempt<'_, S> {
         throttled.then(|| strategy.throttle(&self.settings, self.job, verdict.retry_after))
     }
 
-    fn on_error(&self, error: &Error) -> JobEnd {
+    fn on_error(error: &Error) -> AttemptEnd {
         // The API left the configuration after the claim: the job waits in its queue until it is back.
         if error.is_refused() || error.is_unknown_api() {
-            return JobEnd::Returned;
+            return AttemptEnd::Other(JobEnd::Returned);
         }
         let verdict = error.verdict();
         let worth = verdict.is_some_and(|verdict| verdict.is_worth_a_retry());
         if worth || error.is_timeout() || error.is_connect() {
-            return self.retry_after(AttemptFailure {
+            return AttemptEnd::Failed(AttemptFailure {
                 message: error.to_string(),
                 retry_after: error.retry_after(),
                 result: None,
             });
         }
-        failed(error.to_string())
+        AttemptEnd::Other(failed(error.to_string()))
     }
 }
 

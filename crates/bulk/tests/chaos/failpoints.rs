@@ -255,11 +255,12 @@ async fn stress_no_job_is_lost_when_worker_and_server_die_at_any_failpoint() {
 }
 
 /// Every call that the store contract offers. `changed` only waits and is left out.
-const CALLS: [&str; 36] = [
+const CALLS: [&str; 38] = [
     "action",
     "actions",
     "active_tenants",
     "audit",
+    "begin_sampling",
     "cancel",
     "claim",
     "close",
@@ -269,6 +270,7 @@ const CALLS: [&str; 36] = [
     "debit",
     "heartbeat",
     "job_counts",
+    "lane_loads",
     "lanes",
     "mark_notified",
     "open",
@@ -276,6 +278,7 @@ const CALLS: [&str; 36] = [
     "pause",
     "purge",
     "reap",
+    "record_congestion",
     "refund",
     "release_deferred",
     "release_unknown",
@@ -284,7 +287,6 @@ const CALLS: [&str; 36] = [
     "requeue",
     "reset_congestion",
     "resume",
-    "sample_congestion",
     "set_default_rule",
     "set_rule",
     "settle",

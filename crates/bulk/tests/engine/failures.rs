@@ -142,6 +142,11 @@ async fn a_requeued_dead_letter_runs_again() {
     }
     let tenant = world.store().tenant(&name("t")).await.expect("asked");
     assert_eq!(world.counts().await.dead, 0, "{tenant:?}");
+    let report = world.finished("a").await;
+    assert_eq!(
+        (report.stage, report.counts.done, report.counts.failed),
+        (ActionStage::Completed, 1, 0)
+    );
 }
 
 // One throttle without a wait. The limit's window is an hour, which no job has to wait for. A job that is

@@ -2,13 +2,16 @@
 
 mod actions;
 mod congestion;
+mod estimates;
 mod failures;
 mod fairness;
 mod handlers;
 mod metrics;
 mod mixed_load;
 mod operator;
+mod outages;
 mod schedulers;
+mod stalls;
 mod submissions;
 mod support;
 mod three_tenants;

@@ -146,7 +146,7 @@ impl CallArgs {
         if self.offline {
             force_sleep(client.upstreams());
         }
-        let explanation = self.explanation(&client, &method)?;
+        let explanation = self.explanation(&client, &method).await?;
         if let Some(explanation) = explanation.as_ref().filter(|_| !self.output.json) {
             show(&explanation);
         }
@@ -161,7 +161,7 @@ impl CallArgs {
         Ok(exit)
     }
 
-    fn explanation(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<CallExplanation>> {
+    async fn explanation(&self, client: &Outflow, method: &Method) -> anyhow::Result<Option<CallExplanation>> {
         let Some(upstream) = client.upstream(&self.api).filter(|_| self.output.explain) else {
             return Ok(None);
         };
@@ -172,21 +172,16 @@ impl CallArgs {
             None => upstream.route(method, without_query(&self.path)),
         };
         let target = self.cost.map_or(target, |cost| target.with_cost(Cost::new(cost)));
-        Ok(Some(CallExplanation::from_upstream(&upstream, target)))
+        let decision = self.bare_call(client, method.clone()).explain().await?;
+        Ok(Some(CallExplanation::new(&upstream, target, &decision)))
     }
 
-    fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {
+    /// Returns the call without headers and body.
+    fn bare_call(&self, client: &Outflow, method: Method) -> Call {
         let mut call = client
             .request(method, &self.api, &self.path)
             .priority(self.priority.into())
             .cache(self.cache.into());
-        for header in &self.header {
-            let (name, value) = input::header(header)?;
-            call = call.header(name, value);
-        }
-        if let Some(body) = input::body(self.data.as_deref(), self.json_body.as_deref())? {
-            call = body.add_to(call);
-        }
         if let Some(cost) = self.cost {
             call = call.cost(Cost::new(cost));
         }
@@ -195,6 +190,18 @@ impl CallArgs {
         }
         if let Some(deadline) = self.deadline {
             call = call.timeout(deadline);
+        }
+        call
+    }
+
+    fn call(&self, client: &Outflow, method: Method) -> anyhow::Result<Call> {
+        let mut call = self.bare_call(client, method);
+        for header in &self.header {
+            let (name, value) = input::header(header)?;
+            call = call.header(name, value);
+        }
+        if let Some(body) = input::body(self.data.as_deref(), self.json_body.as_deref())? {
+            call = body.add_to(call);
         }
         if let Some(key) = &self.idempotency_key {
             call = call.idempotency_key(key);

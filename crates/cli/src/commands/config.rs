@@ -1,6 +1,7 @@
 //! `outflow config`: shows the configuration in effect, all keys, and a JSON Schema.
 
 mod default_file;
+mod health_values;
 mod schema;
 mod show;
 

@@ -6,9 +6,11 @@
 mod tables;
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
+use outflow::config::read_duration;
 use serde_json::json;
 
 use crate::admin_client::{AdminTarget, encoded, path};
@@ -23,7 +25,7 @@ pub(crate) struct LimitsCommand {
     target: AdminTarget,
 }
 
-/// Show the wait estimate of a call, and its reason.
+/// Show what the program would do with a call: go, wait, refuse it or serve it from the cache, and why.
 #[derive(Args)]
 pub(crate) struct ExplainCommand {
     /// Select this API.
@@ -36,6 +38,18 @@ pub(crate) struct ExplainCommand {
     /// Use this cost instead of the route's cost.
     #[arg(long, value_name = "UNITS")]
     cost: Option<u64>,
+    /// Set the queue priority: low, normal or high.
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<String>,
+    /// Wait no longer than this time for a permit.
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    max_wait: Option<Duration>,
+    /// End the call after this time.
+    #[arg(long, value_name = "TIME", value_parser = read_duration)]
+    deadline: Option<Duration>,
+    /// Refuse the call instead of letting it wait.
+    #[arg(long)]
+    no_wait: bool,
     #[command(flatten)]
     target: AdminTarget,
 }
@@ -123,9 +137,18 @@ impl ExplainCommand {
             self.method,
             encoded(&self.path)
         );
-        if let Some(cost) = self.cost {
-            // Writing to a string cannot fail.
-            let _infallible = write!(query, "&cost={cost}");
+        let millis = |span: Duration| span.as_millis().to_string();
+        for (name, value) in [
+            ("cost", self.cost.map(|cost| cost.to_string())),
+            ("priority", self.priority.as_deref().map(encoded)),
+            ("max_wait_ms", self.max_wait.map(millis)),
+            ("timeout_ms", self.deadline.map(millis)),
+            ("wait", self.no_wait.then(|| "false".to_owned())),
+        ] {
+            if let Some(value) = value {
+                // Writing to a string cannot fail.
+                let _infallible = write!(query, "&{name}={value}");
+            }
         }
         let estimate = self.target.get(&query)?;
         self.target.print(&estimate, tables::wait_estimate)

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::config::Environment;
 
 use self::mock_apis::MockApis;
 use crate::config_sources::ConfigSources;
@@ -71,7 +70,7 @@ impl DevCommand {
         // The user's variables configure other APIs.
         let sources = ConfigSources::new(Vec::new())
             .with_text(text)
-            .in_environment(Environment::empty());
+            .in_environment(MockApis::environment());
         let started = Program::start(sources).await;
         started.map_err(|error| match error {
             StartError::Listen(why) => anyhow::Error::new(why)

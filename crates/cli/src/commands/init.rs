@@ -47,7 +47,8 @@ impl InitCommand {
             format!(" {path}")
         };
         say!("wrote {}", terminal.strong(&path.to_string()));
-        if let Some(variable) = config.variable {
+        let unset = config.variable.filter(|variable| std::env::var_os(variable).is_none());
+        if let Some(variable) = unset {
             say!("next:  export {variable}=...   (your key; it stays out of the file)");
         }
         say!("next:  outflow check{option}");
@@ -85,7 +86,7 @@ pub(super) fn find_preset(name: &str) -> Result<Preset, UsageError> {
 /// First configuration, and the variable that holds the key.
 struct StarterConfig {
     text: String,
-    variable: Option<String>,
+    variable: Option<&'static str>,
 }
 
 impl StarterConfig {
@@ -97,7 +98,7 @@ impl StarterConfig {
             };
         };
         let name = preset.name();
-        let variable = uses_plain_key(preset).then(|| format!("{}_API_KEY", name.to_uppercase()));
+        let variable = key_variable(preset);
         let key = match &variable {
             Some(variable) => format!(
                 "# The variable that holds your key, which never belongs in this file.\napi_key_env = \"{variable}\"\n"
@@ -114,9 +115,11 @@ impl StarterConfig {
     }
 }
 
-/// Returns true if the provider takes a key that is sent unchanged.
-fn uses_plain_key(preset: Preset) -> bool {
-    preset.text().lines().any(|line| line.starts_with("key = ")) || preset.name() == "tmdb"
+/// Returns the first variable of the provider's key that is set, or else the usual one.
+fn key_variable(preset: Preset) -> Option<&'static str> {
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let set = preset.key_variables().find(is_set);
+    set.or_else(|| preset.key_variables().next())
 }
 
 const HEAD: &str = "\
@@ -155,8 +158,8 @@ const PRESET: &str = "\
 const COMMON: &str = "\
 # The share of this process in the limits, if several use one key: \"1/2\" for two of them.
 #rate_share = \"1/2\"
-# The longest wait of a call for its permit.
-max_wait = \"30s\"
+# The longest wait of a call for its permit, instead of the preset's.
+#max_wait = \"30s\"
 # Cache responses by their own headers, and use them while the API is unavailable.
 #cache = \"standard\"
 ";

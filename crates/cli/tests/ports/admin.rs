@@ -15,6 +15,7 @@ mod bulk;
 mod control;
 mod document;
 mod event_stream;
+mod explain;
 mod limiter;
 mod page;
 mod postman;

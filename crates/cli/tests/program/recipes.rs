@@ -5,6 +5,8 @@
 
 mod documents;
 mod load_generator;
+mod postman;
 mod programs;
+mod sdk_errors;
 mod slow_clients;
 mod support;

@@ -42,7 +42,7 @@ impl ApiHandle {
 
     /// Starts a call to this path, without looking the API up again.
     pub fn request(&self, method: Method, path: &str) -> Call {
-        let mut call = Call::new(self.client.clone(), method, &self.found.api.name, path);
+        let mut call = Call::new(Some(self.client.clone()), method, &self.found.api.name, path);
         call.found = Some(Arc::clone(&self.found));
         call
     }

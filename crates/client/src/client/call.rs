@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorReason};
 use crate::http::HOP_BY_HOP;
 use crate::rules::WaitMode;
 use crate::trace::TraceContext;
-use crate::upstream::Permit;
+use crate::upstream::{CallDecision, Permit};
 
 /// Builder of a call.
 ///
@@ -43,7 +43,8 @@ use crate::upstream::Permit;
 /// ```
 #[must_use = "call `send` to make the call"]
 pub struct Call {
-    pub(crate) client: Outflow,
+    /// None if the call belongs to the client of the process, and there is none yet.
+    client: Option<Outflow>,
     /// The client of its API, if a handle looked it up already.
     pub(super) found: Option<Arc<ApiClient>>,
     /// On the heap: it moves through all stages, and a hundred thousand calls may wait.
@@ -104,7 +105,7 @@ pub enum CacheDirective {
 }
 
 impl Call {
-    pub(super) fn new(client: Outflow, method: Method, api: &str, path: &str) -> Self {
+    pub(super) fn new(client: Option<Outflow>, method: Method, api: &str, path: &str) -> Self {
         let spec = CallSpec {
             api: SmolStr::new(api),
             method,
@@ -314,8 +315,7 @@ impl Call {
     /// # Errors
     /// If no response came, or the call could not be made.
     pub async fn send(self) -> Result<Response, Error> {
-        let shape = ResponseShape::Buffered;
-        self.client.make(self.found, self.spec, shape).await
+        self.make(ResponseShape::Buffered).await
     }
 
     /// Makes the call and returns at the response head. The attempt is in flight while the body is
@@ -324,8 +324,34 @@ impl Call {
     /// # Errors
     /// If no response came, or the call could not be made.
     pub async fn send_streaming(self) -> Result<Response, Error> {
-        let shape = ResponseShape::Streaming;
-        self.client.make(self.found, self.spec, shape).await
+        self.make(ResponseShape::Streaming).await
+    }
+
+    async fn make(self, shape: ResponseShape) -> Result<Response, Error> {
+        match self.client {
+            Some(client) => client.make(self.found, self.spec, shape).await,
+            None => Err(ErrorReason::NotInitialized.into()),
+        }
+    }
+
+    /// Decides what would happen to the call now: it starts, waits, is refused at once, or the cache responds. It
+    /// takes nothing and sends nothing, and other calls may come first.
+    ///
+    /// ```no_run
+    /// # async fn look(client: outflow::Outflow) -> Result<(), outflow::Error> {
+    /// let decision = client.get("github", "/repos/rust-lang/rust").explain().await?;
+    /// println!("{}", decision.name());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If the call is invalid as written.
+    pub async fn explain(self) -> Result<CallDecision, Error> {
+        match self.client {
+            Some(client) => client.explain(self.found, self.spec).await,
+            None => Err(ErrorReason::NotInitialized.into()),
+        }
     }
 
     fn with_error(mut self, error: ErrorReason) -> Self {
@@ -334,7 +360,8 @@ impl Call {
     }
 }
 
-fn is_connection_header(name: &HeaderName) -> bool {
+/// Returns true for a header that only the connection may write.
+pub(crate) fn is_connection_header(name: &HeaderName) -> bool {
     WRITTEN_BY_HTTP.contains(name) || HOP_BY_HOP.contains(name)
 }
 

@@ -140,7 +140,8 @@ fn percent_decode(name: &str) -> String {
     percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
 }
 
-fn is_identifying_name(name: &str) -> bool {
+/// Returns true if a header of this name probably holds a credential.
+pub(crate) fn is_identifying_name(name: &str) -> bool {
     ["auth", "key", "token", "secret", "session", "cookie", "signature"]
         .iter()
         .any(|word| name.contains(word))

@@ -9,7 +9,7 @@ use outflow_config::{Environment, FieldValue, TableReader, TreeValue, ValueError
 use outflow_core::{Backoff, RetryBudgetSettings, Share};
 use smol_str::SmolStr;
 
-use super::http_values::{read_method, read_url};
+use super::http_values::{read_headers, read_method, read_url};
 use super::{credential, rules, unreachable_routes};
 use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, ThrottledRetry, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
@@ -21,6 +21,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     let timeouts = read_timeouts(table);
     let rules = rules::read_rules(table, timeouts.attempt);
     let credential = credential::read_credential(table, environment);
+    let headers = read_headers(&table.section("headers"));
     let retry = read_retry(table);
     let (cache, stale_if_error) = read_caching(table);
     let methods = table.read("methods", |item| Ok(item.read_items(read_method)));
@@ -38,6 +39,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     }
     Some(Api {
         credential,
+        headers,
         rules,
         timeouts,
         retry,

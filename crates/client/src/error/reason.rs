@@ -10,6 +10,8 @@ use crate::base_url::InvalidPath;
 /// Reason why a call is invalid.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ErrorReason {
+    /// The process has no client yet.
+    NotInitialized,
     /// No API has this name.
     UnknownApi(SmolStr),
     /// The API does not allow the method.
@@ -29,6 +31,9 @@ pub(crate) enum ErrorReason {
 impl fmt::Display for ErrorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NotInitialized => {
+                f.write_str("this process has no client yet: call `outflow::init` once, before the first call")
+            }
             Self::UnknownApi(name) => write!(f, "there is no API `{name}`: configure it first"),
             Self::Method(method) => write!(
                 f,

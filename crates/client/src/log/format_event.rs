@@ -9,9 +9,11 @@ use tracing::Level;
 
 use super::record::{LogValue, Record};
 use crate::cache::DiskState;
-use crate::event::{CallFinished, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, StatusLabel, TaskState};
+use crate::event::{
+    CallFinished, DriftChange, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, StatusLabel, TaskState,
+};
 use crate::metrics::key;
-use crate::refusal::WaitReason;
+use crate::refusal::{RefusalReason, WaitReason};
 
 /// Returns the level of an event.
 pub(super) const fn level(event: &Event) -> Level {
@@ -29,7 +31,10 @@ pub(super) const fn level(event: &Event) -> Level {
             StatusLabel::ServerError | StatusLabel::Timeout | StatusLabel::Network => Level::WARN,
             _ => Level::INFO,
         },
-        EventKind::Drifting { drift: Some(_), .. }
+        EventKind::Drifting {
+            change: DriftChange::Lowered,
+            ..
+        }
         | EventKind::Usage { raised: true, .. }
         | EventKind::Memory { raised: true, .. }
         | EventKind::Disk {
@@ -39,7 +44,11 @@ pub(super) const fn level(event: &Event) -> Level {
         | EventKind::Unresolved { .. }
         | EventKind::Jobs { alarming: true, .. }
         | EventKind::Malformed { .. } => Level::WARN,
-        EventKind::Settled {
+        EventKind::Drifting {
+            change: DriftChange::Raised,
+            ..
+        }
+        | EventKind::Settled {
             effect: OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled,
             ..
         }
@@ -104,6 +113,7 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
     let mut record = Record::new(level(event), "client")
         .with(key::EVENT, "request")
         .with_some(key::REASON, call.reason.map(FailureLabel::name))
+        .with_or_dash(key::RETRY_AFTER, call.retry_after)
         .with_subject(event, Some(&call.group))
         .with(key::METHOD, call.method)
         .with(key::PATH, LogValue::Path(&call.path))
@@ -113,7 +123,7 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
         .with(key::CIRCUIT, call.state.circuit().name())
         .with(key::WAITED, LogValue::millis(call.waited))
         .with(key::REQUEST_ID, LogValue::Text(&call.request_id))
-        .with_some(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
+        .with_or_dash(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
     record.ts = Some(call.ts);
     record
 }
@@ -215,22 +225,12 @@ fn waiting(event: &Event) -> Record<'_> {
     let position = u64::try_from(explanation.position).unwrap_or(u64::MAX);
     record
         .with(key::EVENT, "waiting")
-        .with(key::REASON, wait_reason(&explanation.reason))
+        .with(key::REASON, explanation.reason.name())
         .with_some(key::SLEEP, explanation.eta.map(|eta| eta.since(event.at)))
         .with_subject(event, Some(group))
         .with_endpoint(endpoint.as_ref())
         .with(key::COST, cost.units())
         .with(key::POSITION, position)
-}
-
-const fn wait_reason(reason: &WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Limit { .. } => "limit",
-        WaitReason::Turn => "turn",
-        WaitReason::Concurrency { .. } => "concurrency",
-        WaitReason::Cooldown => "cooldown",
-        WaitReason::State(_) => "state",
-    }
 }
 
 /// Formats the result of acquiring. An unknown group's name comes from the caller and is not
@@ -257,12 +257,14 @@ fn permit(event: &Event) -> Record<'_> {
             refusal,
             waited,
         } => record
+            .with_some(key::STATE, refusal.reason.state_cause().map(|cause| cause.state.name()))
             .with(key::EVENT, "refused")
             .with(key::REASON, refusal.reason.name())
-            .with_some(key::RETRY_AFTER, refusal.retry_after)
+            .with_or_dash(key::RETRY_AFTER, refusal.retry_after)
             .with_subject(event, Some(group))
             .with_endpoint(endpoint.as_ref())
-            .with(key::WAITED, LogValue::millis(*waited)),
+            .with(key::WAITED, LogValue::millis(*waited))
+            .with_some(key::LIMIT, refused_limit(&refusal.reason)),
         EventKind::Refunded {
             group,
             endpoint,
@@ -273,6 +275,16 @@ fn permit(event: &Event) -> Record<'_> {
             .with_endpoint(endpoint.as_ref())
             .with(key::PERMIT, *permit),
         _ => record,
+    }
+}
+
+/// Returns the rate in effect of the limit that refused a call.
+const fn refused_limit<'a>(reason: &RefusalReason) -> Option<LogValue<'a>> {
+    match (reason, reason.wait_reason()) {
+        (RefusalReason::Never { limit: rate }, _) | (_, Some(WaitReason::Limit { rate, .. })) => {
+            Some(LogValue::Rate(*rate))
+        }
+        _ => None,
     }
 }
 
@@ -350,7 +362,7 @@ fn meter_warning<'a>(event: &'a Event, group: Option<&'a SmolStr>, limit: Rate, 
 fn limit_finding(event: &Event) -> Record<'_> {
     let record = Record::new(level(event), RATE_LIMITER);
     match &event.what {
-        EventKind::Drifting { group, drift } => record
+        EventKind::Drifting { group, drift, .. } => record
             .with(key::EVENT, "drift")
             .with_subject(event, group.as_ref())
             .with_some(key::CONFIGURED, drift.map(|d| LogValue::Rate(d.configured)))

@@ -61,6 +61,12 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Adds a key that every such line has: `-` stands for no value.
+    pub(super) fn with_or_dash(self, key: Key, value: Option<impl Into<LogValue<'a>>>) -> Self {
+        let value = value.map_or(LogValue::Word("-"), Into::into);
+        self.with(key, value)
+    }
+
     /// Adds the API and group of the event.
     pub(super) fn with_subject(self, event: &'a Event, group: Option<&'a SmolStr>) -> Self {
         self.with(key::API, LogValue::Text(&event.api))
@@ -74,12 +80,14 @@ impl<'a> Record<'a> {
 
     /// Adds health gauges.
     pub(super) fn with_gauges(self, vitals: &HealthGauges) -> Self {
-        self.with(key::SLEEP, vitals.sleep.unwrap_or_default())
+        // A cooldown sends nothing either.
+        let sleep = vitals.sleep.or(vitals.retry_after);
+        self.with(key::SLEEP, sleep.unwrap_or_default())
             .with(key::STREAK, vitals.streak)
             .with(key::ERROR_RATE, LogValue::share(vitals.error_ppm))
             .with(key::RATE, LogValue::PerSecond(vitals.rate))
             .with(key::SEM, vitals.concurrency)
-            .with_some(key::RETRY_AFTER, vitals.retry_after)
+            .with_or_dash(key::RETRY_AFTER, vitals.retry_after)
     }
 }
 

@@ -195,11 +195,17 @@ pub mod bulk {
         &[label::GROUP_ID],
         "Jobs that wait for quota.",
     );
+    /// Remaining time of a tenant's jobs.
+    pub const ESTIMATE: Metric = Metric::gauge(
+        "outflow_bulk_estimate_seconds",
+        &[label::GROUP_ID],
+        "Time until a tenant's waiting jobs have started, by the limit that binds it.",
+    );
     /// Avoided throttles.
     pub const SAVED_SPINS: Metric = Metric::counter(
         "bulk_action_congestion_saved_spins_total",
         &[],
-        "Throttles that a fixed backoff would have caused, minus actual ones.",
+        "Refusals that a fixed backoff would have given ended jobs, minus actual ones.",
     );
     /// Delays cut at the maximum.
     pub const CAPPED: Metric = Metric::counter(
@@ -214,6 +220,12 @@ pub mod bulk {
         "outflow_bulk_settled_total",
         &[label::HOW],
         "Settled claims of this process by result.",
+    );
+    /// Failed attempts of jobs.
+    pub const FAILED_ATTEMPTS: Metric = Metric::counter(
+        "outflow_bulk_failed_attempts_total",
+        &[label::HOW],
+        "Failed attempts of jobs that used a retry, or that the API caused and that used none.",
     );
     /// Jobs of dead workers.
     pub const REAPED: Metric = Metric::counter(

@@ -32,6 +32,7 @@ pub fn ceil_seconds(span: Duration) -> u64 {
 mod tests {
     use outflow_core::HealthState;
 
+    use super::super::StateCause;
     use super::*;
 
     #[test]
@@ -39,7 +40,7 @@ mod tests {
         assert_eq!(status_code(&RefusalReason::Busy(WaitReason::Turn)), 429);
         assert_eq!(status_code(&RefusalReason::TooLate(WaitReason::Cooldown)), 429);
         for reason in [
-            RefusalReason::Busy(WaitReason::State(HealthState::Sleep)),
+            RefusalReason::Busy(WaitReason::State(Box::new(StateCause::new(HealthState::Sleep)))),
             RefusalReason::QueueFull,
             RefusalReason::Removed,
             RefusalReason::ShuttingDown,

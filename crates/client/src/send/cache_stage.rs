@@ -9,8 +9,10 @@
 //! This stage reads no file: another thread loads a response from disk, and a slow disk counts as a
 //! miss.
 
+mod explain;
 mod shared_result;
 
+pub(crate) use self::explain::explain;
 pub(super) use self::shared_result::Lead;
 
 use std::time::Duration;
@@ -26,7 +28,7 @@ use crate::cache::{CacheQuery, CachedResponse, StoreDecision};
 use crate::client::{ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall};
 use crate::error::{Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
-use crate::refusal::RefusalReason;
+use crate::refusal::{Refusal, RefusalReason};
 
 /// Returns a response from the cache or the server.
 pub(super) async fn respond(call: &mut CallState<'_>) -> Result<Response, Error> {
@@ -43,7 +45,7 @@ pub(super) async fn respond(call: &mut CallState<'_>) -> Result<Response, Error>
             // On the heap: calls without a cache must not carry this future.
             Box::pin(stage.response(call)).await
         }
-        _ if call.request.spec.cache == CacheDirective::Only => Err(Error::new(ErrorKind::CacheMiss)),
+        _ if call.request.spec.cache == CacheDirective::Only => Err(Error::new(ErrorKind::CacheMiss(None))),
         _ => call.fetch(call.started).await,
     }
 }
@@ -74,17 +76,12 @@ impl StaleEntry {
 impl CacheStage<'_> {
     async fn response(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
         if call.request.spec.cache == CacheDirective::Only {
-            self.load_from_disk(call).await;
-            return self.serve_any(call);
+            self.load_from_disk(call.time_left()).await;
+            return self.serve_any(call, None);
         }
-        let lookup = || self.cache.lookup_in_memory(&self.query(), self.wall_now());
-        let found = match lookup() {
-            CacheLookup::Missing if self.load_from_disk(call).await => lookup(),
-            found => found,
-        };
-        match found {
+        match self.look_up(call.time_left()).await {
             CacheLookup::Fresh(stored) => Ok(serve(call, stored, CacheLabel::Hit)),
-            _ if self.query().is_only_if_cached() => Err(cache_miss(call)),
+            _ if self.query().is_only_if_cached() => Err(cache_miss(call, None)),
             CacheLookup::NotCacheable(_) => self.fetch_uncached(call).await,
             CacheLookup::Missing => self.fetch(call, None).await,
             CacheLookup::Stale {
@@ -104,13 +101,22 @@ impl CacheStage<'_> {
 
     /// Loads a response that is only on disk, if the disk is fast enough. Returns true if there was
     /// one.
-    async fn load_from_disk(&self, call: &CallState<'_>) -> bool {
+    async fn load_from_disk(&self, time_left: Option<Duration>) -> bool {
         let Some(entry) = self.cache.find_on_disk(&self.query()) else {
             return false;
         };
-        let remaining = call.time_left().unwrap_or(MAX_DISK_WAIT);
+        let remaining = time_left.unwrap_or(MAX_DISK_WAIT);
         entry.load(remaining.min(MAX_DISK_WAIT)).await;
         true
+    }
+
+    /// Looks for a stored response, in memory and then on disk.
+    async fn look_up(&self, time_left: Option<Duration>) -> CacheLookup {
+        let lookup = || self.cache.lookup_in_memory(&self.query(), self.wall_now());
+        match lookup() {
+            CacheLookup::Missing if self.load_from_disk(time_left).await => lookup(),
+            found => found,
+        }
     }
 
     /// Fetches the response in the shape that the caller wants.
@@ -230,8 +236,8 @@ impl CacheStage<'_> {
 
     /// Returns a substitute for a failed response.
     fn substitute(&self, call: &CallState<'_>, error: Error, old: Option<StaleEntry>) -> Result<Response, Error> {
-        if is_cache_only(&error) {
-            return self.serve_any(call);
+        if let Some(refusal) = error.refusal().filter(|refusal| is_cache_only(refusal)) {
+            return self.serve_any(call, Some(refusal.clone()));
         }
         match old {
             Some(old) if old.usable_on_error => Ok(serve(call, old.stored, CacheLabel::Stale)),
@@ -239,13 +245,12 @@ impl CacheStage<'_> {
         }
     }
 
-    /// Returns the stored response, however stale, or a cache miss.
-    fn serve_any(&self, call: &CallState<'_>) -> Result<Response, Error> {
+    /// Returns the stored response, however stale, or a cache miss with the refusal that led here.
+    fn serve_any(&self, call: &CallState<'_>, refusal: Option<Refusal>) -> Result<Response, Error> {
         let Some(stored) = self.cache.lookup_any_in_memory(&self.query(), self.wall_now()) else {
-            return Err(cache_miss(call));
+            return Err(cache_miss(call, refusal));
         };
-        let stale = stored.is_stale();
-        let lookup = if stale { CacheLabel::Stale } else { CacheLabel::Hit };
+        let lookup = label(&stored);
         Ok(serve(call, stored, lookup))
     }
 
@@ -277,13 +282,23 @@ impl CacheStage<'_> {
 }
 
 /// Returns true if the upstream is blocked without a known end: the cache then answers for the API.
-fn is_cache_only(error: &Error) -> bool {
-    error.refusal().is_some_and(|refusal| match refusal.reason {
-        RefusalReason::Blocked { state } => {
-            state == HealthState::CacheOnly || (state == HealthState::Sleep && refusal.retry_after.is_none())
+fn is_cache_only(refusal: &Refusal) -> bool {
+    match &refusal.reason {
+        RefusalReason::Blocked(cause) => {
+            let is_endless = cause.state == HealthState::Sleep && refusal.retry_after.is_none();
+            cause.state == HealthState::CacheOnly || is_endless
         }
         _ => false,
-    })
+    }
+}
+
+/// Returns the label of a stored response that is served.
+fn label(stored: &CachedResponse) -> CacheLabel {
+    if stored.is_stale() {
+        CacheLabel::Stale
+    } else {
+        CacheLabel::Hit
+    }
 }
 
 /// Returns the reason to ask the server.
@@ -292,9 +307,9 @@ fn forward_reason(old: Option<&StaleEntry>) -> ForwardReason {
 }
 
 /// Reports a miss where nothing may be sent.
-fn cache_miss(call: &CallState<'_>) -> Error {
+fn cache_miss(call: &CallState<'_>, refusal: Option<Refusal>) -> Error {
     emit_lookup(call, CacheLabel::Miss);
-    Error::new(ErrorKind::CacheMiss)
+    Error::new(ErrorKind::CacheMiss(refusal))
 }
 
 fn cacheable<'a>(call: &CallState<'_>, response: &'a Response) -> CacheableResponse<'a> {

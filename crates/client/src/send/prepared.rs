@@ -236,6 +236,9 @@ fn prepare_headers(client: &ApiClient, headers: &mut HeaderMap) -> Option<SmolSt
     if let Some(auth) = &client.auth {
         auth.add_to_headers(headers);
     }
+    for (name, value) in &client.api.headers {
+        headers.entry(name).or_insert_with(|| value.clone());
+    }
     // A trace is continued and never started here.
     let traced = !headers.is_empty() && headers.contains_key("traceparent");
     traced.then(|| {

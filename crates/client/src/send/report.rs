@@ -1,5 +1,7 @@
 //! Event of a finished call.
 
+use std::time::Duration;
+
 use http::Method;
 use smol_str::SmolStr;
 
@@ -17,27 +19,44 @@ pub(super) fn emit_finished(call: &CallState<'_>, result: &Result<Response, Erro
 
 /// Emits the end of a call whose caller has left.
 pub(super) fn emit_abandoned(call: &CallState<'_>) {
-    let outcome = (StatusLabel::Cancelled, None, None);
+    let outcome = CallOutcome {
+        status: StatusLabel::Cancelled,
+        code: None,
+        reason: None,
+        retry_after: None,
+    };
     call.emit(|| EventKind::Finished(Box::new(summary(call, outcome))));
 }
 
-/// Status, code and failure of a call.
-type CallOutcome = (StatusLabel, Option<u16>, Option<FailureLabel>);
+/// End of a call.
+struct CallOutcome {
+    status: StatusLabel,
+    code: Option<u16>,
+    reason: Option<FailureLabel>,
+    retry_after: Option<Duration>,
+}
 
 fn outcome(result: &Result<Response, Error>) -> CallOutcome {
     match result {
         Ok(response) => {
             let code = response.status.as_u16();
-            (StatusLabel::from_code(code), Some(code), reason_of_code(code))
+            CallOutcome {
+                status: StatusLabel::from_code(code),
+                code: Some(code),
+                reason: reason_of_code(code),
+                retry_after: response.stats.retry_after,
+            }
         }
-        Err(error) => {
-            let code = error.status().map(|status| status.as_u16());
-            (error.class(), code, error.reason())
-        }
+        Err(error) => CallOutcome {
+            status: error.class(),
+            code: error.status().map(|status| status.as_u16()),
+            reason: error.reason(),
+            retry_after: error.retry_after(),
+        },
     }
 }
 
-fn summary(call: &CallState<'_>, (status, code, reason): CallOutcome) -> CallFinished {
+fn summary(call: &CallState<'_>, outcome: CallOutcome) -> CallFinished {
     let upstream = &call.client.upstream;
     let moment = upstream.timer().moment();
     CallFinished {
@@ -45,13 +64,14 @@ fn summary(call: &CallState<'_>, (status, code, reason): CallOutcome) -> CallFin
         group: upstream.group_name(call.request.target),
         method: method_name(&call.request.spec.method),
         path: shorten_path(&call.request.spec.path),
-        status,
-        code,
-        reason,
+        status: outcome.status,
+        code: outcome.code,
+        reason: outcome.reason,
         latency: moment.now.since(call.started),
         attempts: call.stats.attempts,
         state: upstream.state(call.request.target),
         waited: call.stats.waited,
+        retry_after: outcome.retry_after,
         request_id: RequestId::new(moment.wall, &mut fastrand::Rng::new()).to_text(),
         trace_id: call.request.trace.clone(),
     }

@@ -15,6 +15,7 @@ use outflow_core::{
     HealthTransition, Limit, Meter, Nanos,
 };
 
+use super::explain::{ConcurrencyRule, OverrideNote};
 use super::group_slot;
 use crate::rules::{HealthScope, Rules};
 use slow_start::SlowStart;
@@ -152,6 +153,8 @@ pub(super) struct Circuit {
     recovery: Recovery,
     pub(super) slow_start: SlowStart,
     pub(super) throttled_paths: ThrottledPaths,
+    /// The author of the last override.
+    pub(super) note: OverrideNote,
     /// Probes may have a rate of their own, even where nothing else is limited.
     probes: Option<Meter>,
 }
@@ -170,6 +173,7 @@ impl Circuit {
         health.set_limits(rules.limit_context());
         Self {
             slow_start: SlowStart::from_rules(rules),
+            note: OverrideNote::default(),
             health,
             probes: probe_limit(config).map(|limit| Meter::new(&limit, moment)),
             in_flight: 0,
@@ -211,6 +215,7 @@ impl Circuit {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Full {
                     max: self.health.concurrency(),
+                    rule: self.concurrency_rule(),
                     until: Nanos::MAX,
                 })
             }
@@ -218,6 +223,7 @@ impl Circuit {
                 self.health.abandon(now, ticket);
                 Err(BlockReason::Full {
                     max: self.slow_start.max_in_flight(now),
+                    rule: ConcurrencyRule::SlowStart,
                     until: self.slow_start.ends,
                 })
             }
@@ -231,6 +237,13 @@ impl Circuit {
             } => Err(BlockReason::Probing { until }),
             HealthDecision::Blocked { state, until } => Err(BlockReason::Asleep { state, until }),
             HealthDecision::Overdue => Err(BlockReason::Overdue),
+        }
+    }
+
+    fn concurrency_rule(&self) -> ConcurrencyRule {
+        match self.health.state() {
+            HealthState::Throttle => ConcurrencyRule::Throttle,
+            _ => ConcurrencyRule::Setting,
         }
     }
 
@@ -323,7 +336,11 @@ pub(super) enum BlockReason {
     /// All probes are in flight.
     Probing { until: Option<Nanos> },
     /// The allowed number of calls is in flight, until this instant at least.
-    Full { max: u32, until: Nanos },
+    Full {
+        max: u32,
+        rule: ConcurrencyRule,
+        until: Nanos,
+    },
     /// A timer is due and was not served.
     Overdue,
 }

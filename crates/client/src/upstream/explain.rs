@@ -1,22 +1,45 @@
-//! Causes of a wait, and the estimate of its end.
+//! The one module that names what binds a call now.
 //!
-//! A call can be blocked by several causes at once. An estimate names the first of this list:
+//! A call can be bound by several causes at once. The first of this list is named:
 //!
 //! 1. an operator's override
 //! 2. the health state
 //! 3. a cooldown
-//! 4. a limit of its group
-//! 5. a limit of the API
+//! 4. a limit of its group, as it is in effect
+//! 5. a limit of the API, as it is in effect
 //! 6. the calls in flight
 //! 7. the calls ahead of it in the queue
+//!
+//! `explain`, `status`, `limits`, refusals and bulk print the sentences of this module, so that no two of them
+//! disagree. Times are spans from the instant of the question: a sentence is read at that instant.
+
+mod call_decision;
+mod decide;
+mod lowered_limit;
+mod readable_span;
+mod state_cause;
+mod status_reason;
 
 use std::fmt;
 
-use outflow_core::{HealthState, Nanos, Rate};
+use outflow_core::{Nanos, Rate};
 
-use super::circuit::BlockReason;
+pub use call_decision::CallDecision;
+pub use lowered_limit::{LoweredBy, LoweredLimit};
+pub use state_cause::{OverrideNote, StateCause};
+
+pub(super) use lowered_limit::LimitRates;
+pub(crate) use readable_span::ReadableSpan;
 
 /// Cause of a wait.
+///
+/// ```
+/// use outflow::WaitReason;
+///
+/// let reason = WaitReason::Limit { rate: "35/s".parse()?, lowered: None };
+/// assert_eq!(reason.to_string(), "the limit of 35/s is used up");
+/// # Ok::<(), outflow::core::InvalidRate>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WaitReason {
@@ -24,6 +47,8 @@ pub enum WaitReason {
     Limit {
         /// The rate in effect.
         rate: Rate,
+        /// Its distance from the configured rate, if it is lowered.
+        lowered: Option<LoweredLimit>,
     },
     /// Other calls are ahead in the queue.
     Turn,
@@ -31,11 +56,24 @@ pub enum WaitReason {
     Concurrency {
         /// The allowed number.
         most: u32,
+        /// The rule that sets it.
+        rule: ConcurrencyRule,
     },
     /// The API asked for a cooldown.
     Cooldown,
     /// The health state allows no calls, or only probes.
-    State(HealthState),
+    State(Box<StateCause>),
+}
+
+/// Rule that bounds the calls in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConcurrencyRule {
+    /// The setting `concurrency`, or the number that follows from the limits.
+    Setting,
+    /// The part of it that Throttle leaves.
+    Throttle,
+    /// The slow start of an untested limit.
+    SlowStart,
 }
 
 /// Estimate for a waiting call.
@@ -50,16 +88,14 @@ pub struct WaitEstimate {
 }
 
 impl WaitReason {
-    /// Returns the first cause of the list above. `rate` is the limit that allows the call last.
-    pub(super) const fn from_causes(circuit: Option<BlockReason>, rate: Option<Rate>) -> Self {
-        match (circuit, rate) {
-            // An override is a health state that an operator forced.
-            (Some(BlockReason::Asleep { state, .. }), _) => Self::State(state),
-            (Some(BlockReason::Probing { .. }), _) => Self::State(HealthState::HalfOpen),
-            (Some(BlockReason::Cooling { .. }), _) => Self::Cooldown,
-            (_, Some(rate)) => Self::Limit { rate },
-            (Some(BlockReason::Full { max, .. }), None) => Self::Concurrency { most: max },
-            (Some(BlockReason::Overdue) | None, None) => Self::Turn,
+    /// Returns the reason in one word, for logs, metrics and programs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Limit { .. } => "limit",
+            Self::Turn => "turn",
+            Self::Concurrency { .. } => "concurrency",
+            Self::Cooldown => "cooldown",
+            Self::State(_) => "state",
         }
     }
 }
@@ -67,16 +103,27 @@ impl WaitReason {
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { rate } => write!(f, "the limit of {rate} is used up"),
-            Self::Turn => f.write_str("other calls are ahead in the queue"),
-            Self::Concurrency { most } => {
-                write!(
-                    f,
-                    "{most} of {most} calls are in flight: concurrency binds, not a limit"
-                )
+            Self::Limit { rate, lowered } => {
+                write!(f, "the limit of {rate} is used up")?;
+                match lowered {
+                    Some(lowered) => write!(f, "; {} is configured: {}", lowered.configured, lowered.cause()),
+                    None => Ok(()),
+                }
             }
-            Self::Cooldown => f.write_str("the API asked to wait"),
-            Self::State(state) => write!(f, "the API is in {state}"),
+            Self::Turn => f.write_str("other calls are ahead in the queue"),
+            Self::Concurrency { most, rule } => write!(f, "{most} of {most} calls are in flight: {rule}"),
+            Self::Cooldown => f.write_str("the API asked to wait, and calls then start one after another"),
+            Self::State(cause) => cause.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for ConcurrencyRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Setting => "concurrency binds, not a limit; raise `concurrency`",
+            Self::Throttle => "Throttle allows no more until calls succeed",
+            Self::SlowStart => "the slow start of an untested limit allows more as calls pass",
+        })
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use outflow_core::{ClockPair, Cost, Health, Limit, MeterEvent, Nanos, Rate};
 use smol_str::SmolStr;
 
+use super::explain::LimitRates;
 use super::limits::{self, ForeignUsage, LimitTerms, RetiredUsage, ScopeLimits};
 use crate::rules::Group;
 
@@ -84,6 +85,20 @@ impl GroupState {
     pub(super) fn counts_sends(&self) -> bool {
         let limits = self.limits.as_ref();
         limits.is_some_and(|limits| limits.counts_sends())
+    }
+
+    /// Returns the rates of its limits, which its first call would find if there was none yet.
+    pub(super) fn rates(&mut self, now: Nanos, health: &Health) -> Vec<LimitRates> {
+        if let Some(limits) = &mut self.limits {
+            return limits.rates(now).collect();
+        }
+        let unused = |limit: &Limit| LimitRates {
+            configured: limit.rate(),
+            adapted: limit.rate(),
+            effective: limit.with_rate(health.effective(limit.rate())).rate(),
+            drifting: None,
+        };
+        self.configured.iter().map(unused).collect()
     }
 
     /// Returns the slowest rate in effect.

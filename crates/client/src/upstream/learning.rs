@@ -120,18 +120,19 @@ impl PermitPool {
             return;
         }
         let Self { limits, effects, .. } = self;
-        for drift in limits.shared.take_drift(now) {
-            effects.emit(EventKind::Drifting { group: None, drift });
+        for (drift, change) in limits.shared.take_drift(now) {
+            let group = None;
+            effects.emit(EventKind::Drifting { group, drift, change });
         }
         for state in &mut limits.groups {
             let name = state.name.clone();
-            for drift in state
+            for (drift, change) in state
                 .used_limits()
                 .into_iter()
                 .flat_map(|limits| limits.take_drift(now))
             {
                 let group = Some(name.clone());
-                effects.emit(EventKind::Drifting { group, drift });
+                effects.emit(EventKind::Drifting { group, drift, change });
             }
         }
     }

@@ -6,6 +6,7 @@
 mod earliest_fit;
 mod feedback;
 mod hints;
+mod limit_reports;
 mod limit_state;
 mod overdraft;
 mod reconfigure;
@@ -14,8 +15,8 @@ mod scopes;
 use std::time::Duration;
 
 use outflow_core::{
-    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, LimitDrift, Meter, MeterEvent,
-    MeterSet, Nanos, PassedUnits, Rate, ReceiptSet, RequestTiming,
+    Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, Meter, MeterEvent, MeterSet, Nanos,
+    PassedUnits, Rate, ReceiptSet, RequestTiming,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitTime};
@@ -26,7 +27,7 @@ pub(super) use scopes::{FreedBy, LimitScopes};
 
 use super::fleet_share::FleetShare;
 use super::in_flight::SentAttempt;
-use super::report::{EffectiveLimit, LimitReport, LimitScope, RemainingQuota};
+use super::report::{EffectiveLimit, LimitScope, RemainingQuota};
 use limit_state::LimitState;
 
 /// The live limits of a group, or the shared limits of an API.
@@ -122,12 +123,7 @@ impl ScopeLimits {
         if self.is_empty() {
             return Decision::Allow(None);
         }
-        if now < self.cooldown.until {
-            return Decision::WaitUntil(self.cooldown.until);
-        }
-        if (!self.overdraft.is_nothing() || cost.units() > self.max_fitting)
-            && let Some(until) = self.find_heavy_start(now, cost)
-        {
+        if let Some(until) = self.find_block(now, cost) {
             return Decision::WaitUntil(until);
         }
         let cost = self.fitting_cost(cost);
@@ -138,6 +134,30 @@ impl ScopeLimits {
             }
         }
         decision.map(Some)
+    }
+
+    /// Checks as [`take`](Self::take) decides, and takes nothing. Returns the time to send: later than now where a
+    /// limit is paced.
+    pub(super) fn check_start(&mut self, now: Nanos, cost: Cost) -> Decision<Nanos> {
+        if self.is_empty() {
+            return Decision::Allow(now);
+        }
+        match self.find_block(now, cost) {
+            Some(until) => Decision::WaitUntil(until),
+            None => self.meters.check_start(now, self.fitting_cost(cost)),
+        }
+    }
+
+    /// Returns the end of a wait that the meters do not know: a cooldown, or calls heavier than a lowered limit.
+    #[inline]
+    fn find_block(&mut self, now: Nanos, cost: Cost) -> Option<Nanos> {
+        if now < self.cooldown.until {
+            return Some(self.cooldown.until);
+        }
+        if self.overdraft.is_nothing() && cost.units() <= self.max_fitting {
+            return None;
+        }
+        self.find_heavy_start(now, cost)
     }
 
     /// Returns when a call can start, if not now, while one costs more than a lowered limit holds. Each
@@ -307,28 +327,6 @@ impl ScopeLimits {
         let event = self.meters.poll_event()?;
         let limit = self.configured.get(event.limit())?;
         Some((limit.rate(), event))
-    }
-
-    /// Reports each limit in effect.
-    pub(super) fn reports(&mut self, now: Nanos, waiting: u64) -> Vec<LimitReport> {
-        let usage: Vec<_> = self.meters.usage(now, waiting).collect();
-        let limits = self.meters.statuses(now).zip(usage).zip(&self.states);
-        let report = |(((limit, _), usage), state): (((&Limit, _), _), &LimitState)| LimitReport {
-            limit: *limit,
-            usage,
-            drift: state.adaptive.drift(now),
-            history: state.history(),
-        };
-        limits.map(report).collect()
-    }
-
-    /// Returns the drifts that changed since the last call.
-    pub(super) fn take_drift(&mut self, now: Nanos) -> impl Iterator<Item = Option<LimitDrift>> {
-        let drifts = self.states.iter_mut().map(move |state| {
-            let drift = state.adaptive.drift(now);
-            (state.update_drift(drift), drift)
-        });
-        drifts.filter_map(|(changed, drift)| changed.then_some(drift))
     }
 
     /// Returns the slowest rate in effect.

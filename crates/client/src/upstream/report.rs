@@ -8,6 +8,8 @@ use std::time::Duration;
 use outflow_core::{CountBy, HealthSnapshot, Limit, LimitDrift, Nanos, Rate, TrendShape, Usage};
 use smol_str::SmolStr;
 
+use super::explain::{LoweredLimit, OverrideNote};
+
 pub(super) use collect::ReportCollector;
 
 /// One API at one instant.
@@ -38,6 +40,21 @@ pub struct HealthReport {
     pub concurrency: u32,
     /// Concurrency, if it delays waiting calls that the limits allow.
     pub bound: Option<ConcurrencyBound>,
+    /// The slowest limit, if there is one.
+    pub rate: Option<CircuitRate>,
+    /// The author of the override, if an operator forces the state.
+    pub forced_by: Option<OverrideNote>,
+    /// The sentence that names what binds calls now, if anything does.
+    pub reason: Option<String>,
+}
+
+/// The slowest limit of a circuit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CircuitRate {
+    /// The rate in effect.
+    pub effective: Rate,
+    /// The configured rate.
+    pub configured: Rate,
 }
 
 /// Concurrency that delays calls which the limits allow.
@@ -76,8 +93,10 @@ pub struct LimitReport {
     pub limit: Limit,
     /// Its usage.
     pub usage: Usage,
-    /// Its distance from the configured limit.
+    /// Its distance from the configured limit, as far as evidence lowered it.
     pub drift: Option<LimitDrift>,
+    /// Its distance from the configured limit, with the cause that binds now.
+    pub lowered: Option<LoweredLimit>,
     /// Its usage in recent windows.
     pub history: UsageHistory,
 }

@@ -181,6 +181,7 @@ impl AdmissionState {
     }
 
     pub(super) fn report(&mut self, now: Nanos) -> UpstreamReport {
+        self.serve_timers(now);
         self.collector(now).report()
     }
 

@@ -5,6 +5,7 @@ use std::task::Waker;
 use outflow_core::{Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority};
 
 use super::endpoint::EndpointLabel;
+use super::explain::OverrideNote;
 use super::group::GroupState;
 use super::state::AdmissionState;
 use super::wait_queue::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline};
@@ -59,7 +60,7 @@ fn a_group_without_calls_has_no_meters() {
     let now = Nanos::from_secs(10);
     state.begin(true);
     state.prune(now);
-    state.force_health(None, HealthOverride::Throttle, now);
+    state.force_health(None, HealthOverride::Throttle, &OverrideNote::default(), now);
     state.release_health(None, now);
     let report = state.report(now);
     assert_eq!(report.groups.len(), 10_000);
@@ -121,7 +122,7 @@ fn a_group_starts_with_the_health_of_its_api() {
     let (mut state, ..) = state_with(50);
     let now = Nanos::from_secs(10);
     let full = reported(&mut state, 39, now).0;
-    state.force_health(None, HealthOverride::Throttle, now);
+    state.force_health(None, HealthOverride::Throttle, &OverrideNote::default(), now);
     assert_eq!(state.health_state(39), HealthState::Throttle);
     let scaled = reported(&mut state, 39, now).0;
     assert!(scaled.rate().cmp_speed(full.rate()).is_lt(), "{scaled:?}");
@@ -131,6 +132,6 @@ fn a_group_starts_with_the_health_of_its_api() {
     assert_eq!(reported(&mut state, 39, now), (scaled, 1));
     assert!((state.pool.health_gauges(0, now).rate - slowest).abs() < 1e-9);
     state.release_health(None, now);
-    state.force_health(None, HealthOverride::Normal, now);
+    state.force_health(None, HealthOverride::Normal, &OverrideNote::default(), now);
     assert_eq!(reported(&mut state, 39, now).0, full);
 }

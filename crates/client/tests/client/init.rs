@@ -2,6 +2,7 @@
 
 mod file_writers;
 mod gauges;
+mod global;
 mod maintenance;
 
 use std::cell::Cell;

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use outflow_sync::Mutex;
 
 use crate::support::sample_events::{self, NOON, event};
-use outflow::Observer;
 use outflow::core::{ManualClock, Nanos, WallTime};
-use outflow::event::EventKind;
+use outflow::event::{DriftChange, EventKind};
 use outflow::log::{LineFormat, Log, LogSettings, LogWriter, TracingObserver};
 use outflow::redact::Scrubber;
+use outflow::{AttemptResult, Events, Observer, Rules, SystemClock, Upstream};
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -87,7 +87,7 @@ fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=HalfOpen event=state_transition from=Throttle \
-                 to=HalfOpen reason=success_window_ok sleep=0s {vitals} api=tmdb group=movies seq=2"
+                 to=HalfOpen reason=success_window_ok sleep=0s {vitals} retry_after=- api=tmdb group=movies seq=2"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=cooldown sleep=2s {vitals} \
@@ -107,7 +107,7 @@ fn a_finished_call_is_logged_with_all_its_identifiers() {
     assert_eq!(
         lines,
         [format!(
-            "{HEAD}INFO comp=client event=request api=tmdb group=movies method=GET path=/movie/3 \
+            "{HEAD}INFO comp=client event=request retry_after=- api=tmdb group=movies method=GET path=/movie/3 \
              status=200 latency_ms=123 attempt=2 cb_state=CLOSED rl_wait_ms=45 req_id=018f-1 \
              trace_id=4bf9 seq=0"
         )]
@@ -164,6 +164,63 @@ fn every_other_event_has_its_line() {
             "lvl=ERROR comp=tasks event=task_restarting sleep=1s count=2 task=refill".into(),
         ]
     );
+}
+
+// A key that a search relies on is there in every such line.
+#[test]
+fn a_finished_call_has_its_keys_without_values() {
+    let mut call = sample_events::finished("/movie/3");
+    call.trace_id = None;
+    let kind = EventKind::Finished(Box::new(call));
+    let logfmt = written(LineFormat::Logfmt, vec![kind.clone()]).concat();
+    assert!(
+        logfmt.contains(" retry_after=- ") && logfmt.contains(" trace_id=- "),
+        "{logfmt}"
+    );
+    let json = written(LineFormat::Json, vec![kind]).concat();
+    assert!(
+        json.contains("\"retry_after\":\"-\"") && json.contains("\"trace_id\":\"-\""),
+        "{json}"
+    );
+}
+
+// Three 429s in a row are the reason in the cautious profile; the new state has counted none of them.
+#[test]
+fn a_transition_is_logged_with_the_figures_that_led_to_it() {
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::INFO);
+    let events = Events::new();
+    events.subscribe(Arc::new(log));
+    let rules = Rules {
+        health: outflow::core::HealthConfig::cautious(),
+        ..Rules::unlimited()
+    };
+    let upstream = Upstream::new("tmdb", rules, Arc::new(SystemClock::new()), events).expect("valid");
+    let target = upstream.group("default").expect("there");
+    for status in [200, 429, 429, 429] {
+        let mut permit = upstream.try_acquire(target).expect("it goes");
+        permit.sending();
+        permit.settle(AttemptResult::status(status));
+    }
+    pump.drain();
+    let text = page.text();
+    let line = text.lines().find(|line| line.contains("event=state_transition"));
+    let line = line.unwrap_or_else(|| panic!("no transition in {text}"));
+    assert!(line.contains("from=Normal to=Throttle reason=streak"), "{line}");
+    assert!(line.contains(" consec429=3 err_rate_30s=0.75 "), "{line}");
+}
+
+#[test]
+fn growth_of_a_limit_is_no_warning() {
+    let changes = [DriftChange::Lowered, DriftChange::Raised, DriftChange::Ended];
+    let kinds = changes.map(|change| EventKind::Drifting {
+        group: None,
+        drift: None,
+        change,
+    });
+    let lines = written(LineFormat::Logfmt, kinds.into());
+    for (line, level) in lines.iter().zip(["WARN", "DEBUG", "INFO"]) {
+        assert!(line.contains(&format!("lvl={level} ")), "{line}");
+    }
 }
 
 // An operator's text is a value like any other: it cannot end its line or start another key.

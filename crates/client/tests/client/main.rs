@@ -3,6 +3,8 @@
 mod cache;
 mod config;
 mod end_to_end;
+mod explain;
+mod first_call;
 mod http;
 mod init;
 mod layer;

@@ -144,8 +144,8 @@ fn no_caller_can_add_a_series() {
 // The names are written twice: at their definition and in the counters.
 #[test]
 fn every_reason_and_cause_has_its_own_series() {
-    use outflow::WaitReason;
-    use outflow::core::{HealthTransition, Nanos, Rate, TransitionReason};
+    use outflow::core::{HealthTransition, Nanos, Rate, TransitionFigures, TransitionReason};
+    use outflow::{StateCause, WaitReason};
     let metrics = tmdb();
     let reasons = [
         TransitionReason::ErrorRatio,
@@ -171,6 +171,7 @@ fn every_reason_and_cause_has_its_own_series() {
             reason,
             at: Nanos::ZERO,
             until: None,
+            figures: TransitionFigures::default(),
         };
         let (group, vitals) = (None, sample_events::vitals());
         metrics.observe(&event(
@@ -187,9 +188,7 @@ fn every_reason_and_cause_has_its_own_series() {
         RefusalReason::TooLate(WaitReason::Turn),
         RefusalReason::Never { limit },
         RefusalReason::Busy(WaitReason::Turn),
-        RefusalReason::Blocked {
-            state: HealthState::Sleep,
-        },
+        RefusalReason::Blocked(Box::new(StateCause::new(HealthState::Sleep))),
         RefusalReason::QueueFull,
         RefusalReason::UnknownGroup(SmolStr::default()),
         RefusalReason::ShuttingDown,

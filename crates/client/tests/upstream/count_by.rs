@@ -46,6 +46,14 @@ fn foreign(bed: &TestBed) -> Vec<u64> {
     })
 }
 
+/// Returns the reason of a limit that is used up as configured.
+fn used_up(rate: &str) -> WaitReason {
+    WaitReason::Limit {
+        rate: parsed(rate),
+        lowered: None,
+    }
+}
+
 // Three calls a second and a hundred tokens: light calls wait for calls, heavy ones for tokens. A
 // call without cost still counts as a call.
 #[test]
@@ -54,12 +62,12 @@ fn each_call_waits_for_the_quota_it_lacks() {
     bed.sends(2, costing(&bed, 40));
     let heavy = bed.waiting(costing(&bed, 30));
     let why = |estimate: Option<outflow::WaitEstimate>| estimate.map(|estimate| estimate.reason);
-    assert_eq!(why(heavy.explain()), Some(WaitReason::Limit { rate: parsed("100/s") }));
+    assert_eq!(why(heavy.explain()), Some(used_up("100/s")));
     drop(heavy);
     bed.sends(1, costing(&bed, 0));
     assert_eq!(used(&bed), [3, 80]);
     let free = bed.waiting(costing(&bed, 0));
-    assert_eq!(why(free.explain()), Some(WaitReason::Limit { rate: parsed("3/s") }));
+    assert_eq!(why(free.explain()), Some(used_up("3/s")));
     bed.pass_until_just_before(secs(1));
     assert!(!free.is_woken());
     bed.pass(INSTANT);
@@ -233,7 +241,7 @@ fn response_tokens_are_counted_when_reported() {
     let waits = bed.waiting(costing(&bed, 200));
     let rate = parsed("1000/min");
     let why = waits.explain().map(|estimate| estimate.reason);
-    assert_eq!(why, Some(WaitReason::Limit { rate }));
+    assert_eq!(why, Some(WaitReason::Limit { rate, lowered: None }));
     bed.pass_until_just_before(secs(60));
     assert!(!waits.is_woken());
     bed.pass(secs(1));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use outflow::core::{HealthState, MeterEvent, OutcomeClass, Pacing, Share};
 use outflow::event::EventKind;
-use outflow::{AttemptResult, Event, Group, Observer, RefusalReason, Route, Rules, Upstream, WaitReason};
+use outflow::{
+    AttemptResult, ConcurrencyRule, Event, Group, Observer, RefusalReason, Route, Rules, Upstream, WaitReason,
+};
 
 use crate::support::{CallRequest, TestBed, by_arrival, by_sending, ms, parsed, rules, secs};
 
@@ -81,7 +83,10 @@ fn a_refusal_is_reported_with_its_cause_and_waiting_time() {
         }
         _ => None,
     });
-    let why = WaitReason::Concurrency { most: 1 };
+    let why = WaitReason::Concurrency {
+        most: 1,
+        rule: ConcurrencyRule::Setting,
+    };
     assert_eq!(
         reported,
         [

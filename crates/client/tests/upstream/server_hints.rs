@@ -3,7 +3,7 @@
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use outflow::core::{Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass};
-use outflow::event::EventKind;
+use outflow::event::{DriftChange, EventKind};
 use outflow::{AttemptResult, FleetShare, Permit, RefusalReason, Rules};
 
 use crate::support::{CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
@@ -231,7 +231,13 @@ fn a_burst_of_throttles_lowers_the_limit_once_and_it_grows_back() {
         }
     }
     assert_eq!(last, 50);
-    assert_eq!(drifts(&bed).last(), Some(&None), "the end is reported");
+    let changes = bed.recorder.take_selected(|what| match what {
+        EventKind::Drifting { change, .. } => Some(*change),
+        _ => None,
+    });
+    let (end, growth) = changes.split_last().expect("it grew");
+    assert_eq!(*end, DriftChange::Ended, "the end is reported");
+    assert!(growth.iter().all(|change| *change == DriftChange::Raised), "{growth:?}");
     assert!(bed.upstream.report().limits[0].drift.is_none());
 }
 

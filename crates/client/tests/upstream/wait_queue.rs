@@ -1,7 +1,7 @@
 //! Order, deadlines, refusals and wait estimates.
 
 use outflow::core::{Accounting, Cost, Decision, Limit, Nanos, Pacing, Priority};
-use outflow::{AttemptResult, Group, RefusalReason, Rules, WaitMode, WaitReason};
+use outflow::{AttemptResult, ConcurrencyRule, Group, RefusalReason, Rules, WaitMode, WaitReason};
 use proptest::prelude::*;
 
 use crate::support::{CallRequest, INSTANT, TestBed, TestCaller, by_sending, ms, parsed, rules, secs};
@@ -79,7 +79,10 @@ fn a_wait_of_unknown_length_is_refused_at_its_deadline() {
     let refusal = short.refused();
     assert_eq!(
         refusal.reason,
-        RefusalReason::TooLate(WaitReason::Concurrency { most: 1 })
+        RefusalReason::TooLate(WaitReason::Concurrency {
+            most: 1,
+            rule: ConcurrencyRule::Setting
+        })
     );
     drop(held);
     assert!(long.is_woken());

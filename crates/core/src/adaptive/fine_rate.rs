@@ -167,8 +167,6 @@ const TWENTIETH_LESS: u32 = 950_000;
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::ToString;
-
     use super::*;
 
     fn rate(text: &str) -> Rate {
@@ -177,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_fine_rate_converts_to_a_whole_rate() {
-        let shown = |level: u128, like| FineRate(level).rate(rate(like)).to_string();
+        let shown = |level: u128, like| alloc::format!("{:#}", FineRate(level).rate(rate(like)));
         assert_eq!(shown(41_999_999, "50/s"), "41/s");
         assert_eq!(shown(500_000, "50/s"), "1/2s");
         assert_eq!(shown(300_000, "50/s"), "1/3333333334ns", "never faster");

@@ -64,6 +64,22 @@ impl Ramp {
         self.next
     }
 
+    /// Returns the time of the last step, if it is within [`MAX_STEPS`].
+    pub(super) fn end(self, settings: &HealthSettings) -> Option<Nanos> {
+        let mut ramp = self;
+        for _ in 0..MAX_STEPS {
+            let at = ramp.next;
+            match ramp
+                .step(settings.ramp_factor, settings.ramp_every)
+                .unless_done(settings.throttle_share)
+            {
+                Some(next) => ramp = next,
+                None => return Some(at),
+            }
+        }
+        None
+    }
+
     fn step(self, factor: RateFactor, every: Duration) -> Self {
         Self {
             multiple: factor.times(self.multiple),
@@ -80,6 +96,9 @@ impl Ramp {
 }
 
 pub(super) const FULL_RATE: u64 = 1_000_000;
+
+/// A ramp with more steps ends in an unforeseeable time.
+const MAX_STEPS: u32 = 1_000;
 
 #[cfg(test)]
 mod tests {

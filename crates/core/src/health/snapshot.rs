@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{CircuitState, Health, HealthOverride, HealthState, TransitionReason};
+use super::{CircuitState, Health, HealthOverride, HealthState, TransitionFigures, TransitionReason};
 use crate::{Nanos, OutcomeCounts};
 
 /// All facts about an API's health at one instant.
@@ -18,6 +18,8 @@ pub struct HealthSnapshot {
     pub until: Option<Nanos>,
     /// Reason of the last transition; `None` if there was none.
     pub reason: Option<TransitionReason>,
+    /// Figures that led to this state.
+    pub figures: TransitionFigures,
     /// The operator's override, if there is one.
     pub hold: Option<HealthOverride>,
     /// End of the cooldown that the server asked for, if in the future.
@@ -50,10 +52,23 @@ pub enum RampStage {
     Ramping {
         /// Time of the next step.
         next: Nanos,
+        /// Time of the last step, if it is within a thousand.
+        end: Option<Nanos>,
     },
 }
 
 impl HealthSnapshot {
+    /// Returns the share of failures in parts per million: in this state or, where none was counted and the API
+    /// is not well, in the outcomes that led to it.
+    pub fn error_ppm(&self) -> u32 {
+        let counts = if self.counts == OutcomeCounts::default() && self.state != HealthState::Normal {
+            &self.figures.counts
+        } else {
+            &self.counts
+        };
+        counts.failure_ppm()
+    }
+
     /// Copies the machine's state at `now`, which must be its latest time.
     pub(super) fn from_health(health: &Health, now: Nanos) -> Self {
         Self {
@@ -62,6 +77,7 @@ impl HealthSnapshot {
             since: health.since,
             until: health.leaves_at(),
             reason: health.reason,
+            figures: health.figures,
             hold: health.hold,
             cooling_until: (health.cooling_until > now).then_some(health.cooling_until),
             counts: health.window.counts(),
@@ -72,7 +88,10 @@ impl HealthSnapshot {
             generation: health.generation,
             ramp: match health.ramp {
                 None => RampStage::None,
-                Some(ramp) => RampStage::Ramping { next: ramp.next() },
+                Some(ramp) => RampStage::Ramping {
+                    next: ramp.next(),
+                    end: ramp.end(health.settings()),
+                },
             },
             probes_out: health.probes.in_flight(),
         }

@@ -2,7 +2,7 @@
 //!
 //! Names that reach logs and metrics are defined only here.
 
-use crate::Nanos;
+use crate::{Nanos, OutcomeCounts};
 
 named_enum! {
     /// Health state of an API; the later, the worse.
@@ -84,6 +84,26 @@ pub struct HealthTransition {
     pub at: Nanos,
     /// Time at which a timer leaves the new state, if one will.
     pub until: Option<Nanos>,
+    /// Figures that led to it.
+    pub figures: TransitionFigures,
+}
+
+/// Outcomes that led to a state. The state itself begins without outcomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TransitionFigures {
+    /// Throttled calls in a row.
+    pub streak: u32,
+    /// Failures of any kind in a row.
+    pub failures: u32,
+    /// Outcomes in the window.
+    pub counts: OutcomeCounts,
+}
+
+impl TransitionFigures {
+    /// Returns true if no outcome was counted.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 named_enum! {

@@ -19,6 +19,8 @@ pub struct Totals {
     pub refused: u64,
     /// Requests of banned callers.
     pub banned: u64,
+    /// Requests without a valid key.
+    pub unauthorized: u64,
     /// Requests that passed and got a scripted response.
     pub scripted: u64,
     /// Responses by status.
@@ -56,6 +58,7 @@ impl Recorder {
             ArrivalVerdict::Allowed => self.totals.allowed += 1,
             ArrivalVerdict::Refused(_) => self.totals.refused += 1,
             ArrivalVerdict::Banned => self.totals.banned += 1,
+            ArrivalVerdict::Unauthorized => self.totals.unauthorized += 1,
             ArrivalVerdict::Scripted => {
                 self.totals.allowed += 1;
                 self.totals.scripted += 1;

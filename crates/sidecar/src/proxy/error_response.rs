@@ -60,10 +60,12 @@ fn refusal_problem(refusal: &Refusal) -> ProxyProblem {
         RefusalReason::Never { limit } => problem
             .fact("limit", limit.to_string())
             .advice("split the call or lower its cost"),
-        RefusalReason::Blocked { state } => problem.fact("state", state.name()).advice(match refusal.retry_after {
-            Some(_) => "retry after `retry_after`; `outflow status` shows the reason",
-            None => "`outflow status` shows the reason; `outflow health release` ends an override",
-        }),
+        RefusalReason::Blocked(cause) => problem
+            .fact("state", cause.state.name())
+            .advice(match refusal.retry_after {
+                Some(_) => "retry after `retry_after`; `outflow status` shows the reason",
+                None => "`outflow status` shows the reason; `outflow health release` ends an override",
+            }),
         RefusalReason::QueueFull => problem
             .retry_after(Some(SHORT_RETRY))
             .advice("call less often, or raise `queue`"),
@@ -93,14 +95,18 @@ const fn title(cause: &RefusalReason) -> &'static str {
 
 /// Adds the reason for the wait.
 fn with_wait_reason(problem: ProxyProblem, why: &WaitReason) -> ProxyProblem {
-    let waits_for = |what: &str| problem.fact("waits_for", what);
+    let waits_for = problem.fact("waits_for", why.name());
     match why {
-        WaitReason::Limit { rate } => waits_for("limit").fact("limit", rate.to_string()),
-        WaitReason::Turn => waits_for("turn"),
-        WaitReason::Concurrency { most } => waits_for("concurrency").fact("concurrency", *most),
-        WaitReason::Cooldown => waits_for("cooldown"),
-        WaitReason::State(state) => waits_for("state").fact("state", state.name()),
-        _ => waits_for("other"),
+        WaitReason::Limit { rate, lowered } => {
+            let problem = waits_for.fact("limit", rate.to_string());
+            match lowered {
+                Some(lowered) => problem.fact("configured_limit", lowered.configured.to_string()),
+                None => problem,
+            }
+        }
+        WaitReason::Concurrency { most, .. } => waits_for.fact("concurrency", *most),
+        WaitReason::State(cause) => waits_for.fact("state", cause.state.name()),
+        _ => waits_for,
     }
 }
 

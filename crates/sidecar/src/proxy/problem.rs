@@ -13,11 +13,13 @@ use serde_json::{Map, Value, json};
 
 use super::response_body::BodySource;
 use super::response_headers::OUR_VIA;
+use super::sdk_error;
 
 /// Reason why there is no response of the API.
 #[derive(Debug)]
 pub(crate) struct ProxyProblem {
     status: StatusCode,
+    kind: String,
     members: Map<String, Value>,
     retry_after: Option<Duration>,
     proxy_error: Option<&'static str>,
@@ -33,6 +35,7 @@ impl ProxyProblem {
         members.insert("status".into(), status.as_u16().into());
         Self {
             status,
+            kind: kind.into(),
             members,
             retry_after: None,
             proxy_error: None,
@@ -83,8 +86,26 @@ impl ProxyProblem {
         self.header(CONNECTION, HeaderValue::from_static("close"))
     }
 
+    /// Returns true if Outflow decided not to send the call.
+    fn is_refusal(&self) -> bool {
+        matches!(self.proxy_error, Some("http_request_denied" | "proxy_loop_detected"))
+    }
+
+    /// Returns the sentence about this occurrence, or the title without one.
+    fn reason(&self) -> &str {
+        let texts = ["detail", "title"].into_iter();
+        let mut texts = texts.filter_map(|name| self.members.get(name)?.as_str());
+        texts.next().unwrap_or_default()
+    }
+
     /// Builds the response.
-    pub(crate) fn into_response(self) -> Response<BodySource> {
+    pub(crate) fn into_response(mut self) -> Response<BodySource> {
+        let error = sdk_error::error_member(self.status, &self.kind, self.reason());
+        self.members.insert("error".into(), error);
+        if self.is_refusal() {
+            let advice = sdk_error::should_retry(self.retry_after);
+            self.headers.push((sdk_error::SHOULD_RETRY, advice));
+        }
         let text = Value::Object(self.members).to_string();
         let mut response = Response::new(BodySource::Text(Bytes::from(text)));
         *response.status_mut() = self.status;
@@ -110,17 +131,19 @@ impl ProxyProblem {
 
 /// Builds the text of the response to a rejected connection, which is written before any request.
 pub(crate) fn too_many_connections(detail: &str) -> String {
+    let error = sdk_error::error_member(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
     let body = json!({
         "type": "urn:outflow:problem:too_many_connections",
         "title": "too many connections are open",
         "status": 503,
         "detail": detail,
         "retry_after": 1.0,
+        "error": error,
     })
     .to_string();
     format!(
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\
+         content-length: {}\r\nretry-after: 1\r\nx-should-retry: true\r\nconnection: close\r\n\
          proxy-status: outflow; error=connection_limit_reached\r\nvia: 1.1 outflow\r\n\r\n{body}",
         body.len()
     )

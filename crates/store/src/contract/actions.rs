@@ -26,7 +26,7 @@ pub trait ActionStore: Send + Sync + 'static {
 
     /// Takes finished actions that need a completion notice: closed with all jobs over
     /// ([`ActionStage::Aggregating`](crate::ActionStage::Aggregating)), timed out, or cancelled. This
-    /// fails actions past their timeout and cancels their unstarted jobs. It skips actions with a job in
+    /// fails actions that made no progress within their timeout, and cancels their unstarted jobs. It skips actions with a job in
     /// flight, because their outcome is not final.
     ///
     /// The caller holds each action under a lease, and renews it by naming the action in its next query.

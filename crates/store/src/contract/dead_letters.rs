@@ -8,8 +8,9 @@ pub trait DeadLetterStore: Send + Sync + 'static {
     /// Returns dead letters after a position, the oldest first.
     fn dead_letters(&self, after: u64, limit: usize) -> impl StoreFuture<Vec<DeadLetter>>;
 
-    /// Queues dead letters again as untried jobs, and returns their number. An unfinished action drops the
-    /// earlier outcome of each, because a job has one outcome. A finished action keeps its outcomes.
+    /// Queues dead letters again as untried jobs, and returns their number. Each counts in its action again, which
+    /// drops the earlier outcome, because a job has one outcome. A completed action stays completed. An action
+    /// that timed out or was cancelled keeps its outcomes, and the job runs without it.
     fn requeue(&self, filter: &DeadLetterFilter) -> impl StoreFuture<u64>;
 
     /// Deletes dead letters, and returns their number.

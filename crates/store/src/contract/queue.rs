@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::StoreFuture;
-use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
+use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{SettleResult, Settlement};
@@ -51,4 +51,8 @@ pub trait JobQueue: Send + Sync + 'static {
 
     /// Lists the lanes that have work.
     fn lanes(&self) -> impl StoreFuture<Vec<Name>>;
+
+    /// Counts the tenants of each lane that has work. A shared store counts those with jobs that could start;
+    /// if only one lane has work, all that have work.
+    fn lane_loads(&self) -> impl StoreFuture<Vec<LaneLoad>>;
 }

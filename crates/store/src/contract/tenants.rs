@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::StoreFuture;
 use crate::name::Name;
-use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, PageRequest, TenantReport, TenantRule};
 
 /// Tenants of a job store.
 pub trait TenantStore: Send + Sync + 'static {
@@ -33,8 +33,13 @@ pub trait TenantStore: Send + Sync + 'static {
     /// Reports tenants in the order of their names.
     fn tenants(&self, page: PageRequest) -> impl StoreFuture<Vec<TenantReport>>;
 
-    /// Records the congestion of each tenant with work, and drops samples older than `keep`.
-    fn sample_congestion(&self, keep: Duration) -> impl StoreFuture<()>;
+    /// Returns true for the first caller in each interval of this length: of all machines on a shared store,
+    /// one takes the samples of an interval.
+    fn begin_sampling(&self, every: Duration) -> impl StoreFuture<bool>;
+
+    /// Records the congestion of these tenants, and drops their samples older than `keep`. A tenant without
+    /// work is left out.
+    fn record_congestion(&self, samples: Vec<CongestionRecord>, keep: Duration) -> impl StoreFuture<()>;
 
     /// Returns the last samples of a tenant, the oldest first.
     fn congestion_history(&self, tenant: &Name, limit: usize) -> impl StoreFuture<Vec<CongestionSample>>;

@@ -18,9 +18,8 @@ use super::ops::{
     actions, cancel, claim, collect_garbage, dead_letters, reap, remaining, settle, tenants, transitions,
 };
 use super::state::StoreState;
-use super::state::tenant::TenantState;
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
-use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, ReapResult};
+use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult};
 use crate::contract::{ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
@@ -28,7 +27,7 @@ use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{JobOutcome, SettleResult, Settlement};
 use crate::shared_limits::StartDebit;
-use crate::tenant::{CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 impl JobQueue for EmbeddedStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
@@ -85,6 +84,10 @@ impl JobQueue for EmbeddedStore {
     async fn lanes(&self) -> StoreResult<Vec<Name>> {
         self.read(|state| Ok(state.lanes.busy_names()))
     }
+
+    async fn lane_loads(&self) -> StoreResult<Vec<LaneLoad>> {
+        self.read(|state| Ok(state.lanes.loads()))
+    }
 }
 
 impl TenantStore for EmbeddedStore {
@@ -122,20 +125,24 @@ impl TenantStore for EmbeddedStore {
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.read(|state| Ok(state.tenants.find_entry(name).map(|(_, tenant)| tenant.report())))
+        self.read(|state| Ok(state.tenants.find(name).and_then(|id| tenants::report(state, id))))
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
         self.read(|state| {
             let tenants = state.tenants.page(&page);
-            let known = tenants.filter_map(|id| state.tenants.get(id));
-            Ok(known.map(TenantState::report).collect())
+            Ok(tenants.filter_map(|id| tenants::report(state, id)).collect())
         })
     }
 
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
+    async fn begin_sampling(&self, every: Duration) -> StoreResult<bool> {
+        self.update(|state, moment| Ok(tenants::begin_sampling(state, every, moment)))
+            .await
+    }
+
+    async fn record_congestion(&self, samples: Vec<CongestionRecord>, keep: Duration) -> StoreResult<()> {
         self.update(|state, moment| {
-            tenants::sample_congestion(state, keep, moment);
+            tenants::record_congestion(state, samples, keep, moment);
             Ok(())
         })
         .await

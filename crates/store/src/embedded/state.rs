@@ -47,6 +47,8 @@ pub(crate) struct StoreState {
     pub(crate) default_rule: TenantRule,
     /// The number of tenants that have work.
     pub(crate) active_tenants: u64,
+    /// The interval of the last congestion samples.
+    pub(crate) sampled: Option<u128>,
     pub(crate) actions: NamedTable<ActionEntry>,
     pub(crate) claims: ClaimTable,
     pub(crate) delayed: DelayedJobs,
@@ -81,6 +83,7 @@ impl StoreState {
             tenants: NamedTable::new(),
             default_rule: TenantRule::default(),
             active_tenants: 0,
+            sampled: None,
             actions: NamedTable::new(),
             claims: ClaimTable::default(),
             delayed: DelayedJobs::default(),

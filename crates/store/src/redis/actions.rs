@@ -284,6 +284,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
         throttles: reply.number()?,
         busy: reply.span()?,
     };
+    let progressed = reply.number()?;
     let note = reply.maybe_bytes()?;
     let at = |micros: u64| (micros > 0).then(|| wall_time(micros));
     Ok(Some(ActionReport {
@@ -308,6 +309,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<ActionReport>> {
         opened: wall_time(opened),
         started: at(started),
         ended: at(ended),
+        progressed: wall_time(progressed.max(opened)),
     }))
 }
 

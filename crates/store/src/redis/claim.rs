@@ -9,7 +9,7 @@ use super::script_call::ScriptRunner;
 use super::shared_limits::{debit_call, push_limits};
 use super::{RedisStore, settle};
 use crate::claim::{
-    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, NextJob,
+    ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, LaneLoad, NextJob,
     ReapResult,
 };
 use crate::contract::{JobQueue, StoreResult};
@@ -109,6 +109,24 @@ impl JobQueue for RedisStore {
 
     fn changed(&self) -> impl Future<Output = ()> + Send {
         self.subscriber.wait(self.subscriber.listen())
+    }
+
+    async fn lane_loads(&self) -> StoreResult<Vec<LaneLoad>> {
+        let mut loads: Vec<LaneLoad> = Vec::new();
+        loop {
+            let after = loads.last().map_or("", |load| load.lane.as_str());
+            let reply = self.runner.read(query_call(&self.runner, "loads").arg(after)).await?;
+            let full = reply.len() == 2 * PAGE;
+            loads.extend(reply.read_all(|reply| {
+                Ok(LaneLoad {
+                    lane: reply.name()?,
+                    tenants: reply.number()?,
+                })
+            })?);
+            if !full {
+                return Ok(loads);
+            }
+        }
     }
 
     async fn lanes(&self) -> StoreResult<Vec<Name>> {

@@ -62,16 +62,16 @@ fn has_duplicates(ends: &[Settlement]) -> bool {
     claims.windows(2).any(|two| matches!(two, [one, other] if one == other))
 }
 
-/// Encoded settlement: kind, three numbers, and the rest.
+/// Encoded settlement: kind, four numbers, and the rest.
 struct SettleForm {
     kind: u8,
-    numbers: [u64; 3],
+    numbers: [u64; 4],
     rest: Vec<u8>,
 }
 
 fn encode_end(end: &JobEnd) -> Vec<u8> {
     let form = SettleForm::from_end(end);
-    let mut bytes = Vec::with_capacity(22 + form.rest.len());
+    let mut bytes = Vec::with_capacity(29 + form.rest.len());
     bytes.push(form.kind);
     for number in form.numbers {
         bytes.extend(seven_bytes(number));
@@ -83,10 +83,10 @@ fn encode_end(end: &JobEnd) -> Vec<u8> {
 impl SettleForm {
     fn from_end(end: &JobEnd) -> Self {
         match end {
-            JobEnd::Done { took, result } => Self::new(1, [micros(*took), 0, 0], encode_result(result.as_ref())),
+            JobEnd::Done { took, result } => Self::new(1, [micros(*took), 0, 0, 0], encode_result(result.as_ref())),
             JobEnd::Retry { after, message, result } => {
                 let (length, rest) = encode_outcome(message, result.as_ref());
-                Self::new(2, [length, micros(*after), 0], rest)
+                Self::new(2, [length, micros(*after), 0, 0], rest)
             }
             JobEnd::RetryDeferred { by, message, result } => {
                 let (length, outcome) = encode_outcome(message, result.as_ref());
@@ -96,31 +96,38 @@ impl SettleForm {
             }
             JobEnd::Failed { message, result } => {
                 let (length, rest) = encode_outcome(message, result.as_ref());
-                Self::new(3, [length, 0, 0], rest)
+                Self::new(3, [length, 0, 0, 0], rest)
             }
             JobEnd::Throttled { after, cooldown: park } => {
                 let whole_lane = u64::from(*park == CooldownScope::Lane);
-                Self::new(4, [micros(*after), whole_lane, 0], Vec::new())
+                Self::new(4, [micros(*after), whole_lane, 0, 0], Vec::new())
             }
-            JobEnd::Returned => Self::new(5, [0; 3], Vec::new()),
-            JobEnd::Interrupted => Self::new(5, [1, 0, 0], Vec::new()),
+            JobEnd::ApiFailed { after, message } => {
+                let (length, rest) = encode_outcome(message, None);
+                Self::new(9, [length, micros(*after), 0, 0], rest)
+            }
+            JobEnd::Returned => Self::new(5, [0; 4], Vec::new()),
+            JobEnd::Interrupted => Self::new(5, [1, 0, 0, 0], Vec::new()),
             JobEnd::Deferred(by @ Defer::Fixed(_)) => Self::new(6, encode_defer(*by), Vec::new()),
             JobEnd::Deferred(by @ Defer::Formula { .. }) => Self::new(7, encode_defer(*by), Vec::new()),
         }
     }
 
-    const fn new(kind: u8, numbers: [u64; 3], rest: Vec<u8>) -> Self {
+    const fn new(kind: u8, numbers: [u64; 4], rest: Vec<u8>) -> Self {
         Self { kind, numbers, rest }
     }
 }
 
-/// Encodes the shortest and the longest wait, and the rate of all.
-fn encode_defer(by: Defer) -> [u64; 3] {
+/// Encodes the shortest and the longest wait, the rate of all, and the speed at most.
+fn encode_defer(by: Defer) -> [u64; 4] {
     match by {
-        Defer::Fixed(span) => [micros(span), micros(span), 0],
-        Defer::Formula { rule, global } => [micros(rule.base()), micros(rule.max()), global],
+        Defer::Fixed(span) => [micros(span), micros(span), 0, 0],
+        Defer::Formula { rule, global, most } => [micros(rule.base()), micros(rule.max()), global, most.min(MAX_SPEED)],
     }
 }
+
+/// A speed above this bounds nothing, and seven bytes hold it.
+const MAX_SPEED: u64 = 1 << 50;
 
 /// Encodes the stored result: its number, its retention, and the body.
 fn encode_result(result: Option<&StoredResult>) -> Vec<u8> {

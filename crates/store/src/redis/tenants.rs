@@ -6,8 +6,8 @@ use outflow_core::{Rate, Weight};
 
 use super::RedisStore;
 use super::error_map::unexpected_reply;
-use super::job_codec::{class_number, class_priority, micros, read_time, read_uint, wall_time};
-use super::paging::{self, PAGE, query_call};
+use super::job_codec::{class_number, class_priority, micros, read_time, read_uint, seven_bytes, wall_time};
+use super::paging::{self, query_call};
 use super::reply::ScriptReply;
 use super::scope_ops::release;
 use super::script_call::{ScriptCall, ScriptRunner};
@@ -15,7 +15,7 @@ use crate::action::JobCounts;
 use crate::contract::{StoreResult, TenantStore};
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{CongestionSample, PageRequest, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, PageRequest, TenantReport, TenantRule};
 
 impl TenantStore for RedisStore {
     /// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
@@ -64,11 +64,23 @@ impl TenantStore for RedisStore {
         paging::page(&self.runner, "tenants", &page, read_report).await
     }
 
-    async fn sample_congestion(&self, keep: Duration) -> StoreResult<()> {
-        let call = || self.runner.call(&self.runner.scripts.snapshot).arg("all");
-        self.runner
-            .run_pages(|after| call().arg(micros(keep)).arg(after).arg(PAGE))
-            .await
+    async fn begin_sampling(&self, every: Duration) -> StoreResult<bool> {
+        let call = self.runner.call(&self.runner.scripts.snapshot);
+        let call = call.arg("begin").arg(micros(every).max(1));
+        Ok(self.runner.read_number(call).await? == 1)
+    }
+
+    async fn record_congestion(&self, samples: Vec<CongestionRecord>, keep: Duration) -> StoreResult<()> {
+        for piece in samples.chunks(SAMPLE_PIECE) {
+            let mut call = self.runner.call(&self.runner.scripts.snapshot);
+            call = call.arg("record").arg(micros(keep));
+            for sample in piece {
+                call.push(sample.tenant.as_str());
+                call.push(encode_sample(sample));
+            }
+            self.runner.run(call).await?;
+        }
+        Ok(())
     }
 
     async fn congestion_history(&self, tenant: &Name, limit: usize) -> StoreResult<Vec<CongestionSample>> {
@@ -148,6 +160,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
         last_backoff,
         speed,
         last_update: (update > 0).then(|| wall_time(update)),
+        lanes: reply.read_all(ScriptReply::name)?,
     }))
 }
 
@@ -165,6 +178,15 @@ fn read_counts(reply: &mut ScriptReply) -> StoreResult<JobCounts> {
         busy: reply.span()?,
     })
 }
+
+/// Encodes the numbers of a sample as its list holds them.
+fn encode_sample(sample: &CongestionRecord) -> Vec<u8> {
+    let numbers = [sample.non_ready, sample.speed, micros(sample.backoff)];
+    numbers.into_iter().flat_map(seven_bytes).collect()
+}
+
+/// A few milliseconds of the server's time.
+const SAMPLE_PIECE: usize = 500;
 
 /// A few milliseconds of the server's time, for any number of lanes.
 const WAKE_PIECE: usize = 200;

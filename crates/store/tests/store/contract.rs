@@ -189,6 +189,8 @@ macro_rules! contract {
             a_retry_waits_and_then_goes_before_later_jobs
             a_job_out_of_retries_is_dead_lettered_with_its_history
             the_result_of_the_last_attempt_is_stored
+            a_job_that_the_api_failed_keeps_its_place_and_its_retries
+            a_job_that_the_api_failed_ends_with_its_cancelled_action
             a_final_failure_is_dead_lettered_at_once
             a_throttled_job_returns_to_the_head_and_uses_no_retry
             a_throttled_lane_stops_all_tenants
@@ -197,6 +199,7 @@ macro_rules! contract {
             a_deferred_failure_uses_a_retry
             a_fixed_deferral_waits_for_its_span
             the_formula_defers_by_the_number_of_deferred_jobs
+            the_formula_uses_the_lower_speed
             a_claim_settles_once
             settlements_of_one_call_are_answered_in_order
         );
@@ -218,6 +221,7 @@ macro_rules! contract {
             a_finished_action_is_returned_until_notified
             a_finished_action_is_leased_to_one_caller
             an_action_past_its_timeout_fails_and_cancels_the_rest
+            an_action_times_out_after_its_last_progress
             an_action_ends_after_the_claims_of_a_dead_worker
             a_cancelled_action_finishes_without_open_jobs
             a_notified_action_stays_notified_after_requeues_and_purges
@@ -237,12 +241,14 @@ macro_rules! contract {
             a_rule_is_stored_and_reported
             dead_letters_are_listed_and_requeued_as_new
             purged_letters_stay_counted_as_failed
-            a_requeued_job_does_not_reopen_its_action
-            a_requeued_job_does_not_change_a_finished_action
+            a_requeued_job_counts_in_its_completed_action
+            a_requeued_job_delays_the_end_of_its_action
             a_requeued_job_counts_in_an_open_action
             a_requeued_job_has_one_outcome_in_an_open_action
             statistics_are_reset_only_without_deferred_jobs
             samples_record_the_congestion_of_a_tenant
+            one_caller_takes_the_samples_of_an_interval
+            a_tenant_reports_its_lanes_and_a_lane_its_tenants
             garbage_collection_removes_old_data
         );
         contract!(@laws $run, cancel:

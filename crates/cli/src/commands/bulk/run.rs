@@ -111,6 +111,7 @@ impl RunCommand {
             let workload = &file.workload;
             let estimate = RunEstimate {
                 bounds: TenantBounds::new(workload, &client, &settings, now),
+                expected: workload.expected_time(&client, &settings, self.latency),
                 in_flight: workload.in_flight_bound(&client, &settings, self.latency),
                 latency: self.latency,
             };
@@ -217,7 +218,7 @@ impl RunContext<'_> {
         if ended == LoopEnd::Interrupted {
             say!("finishing calls in flight; press Ctrl-C again to end at once");
             tokio::select! {
-                _ = bulk.drain() => run.write_results().await?,
+                _ = bulk.drain() => run.write_results(bulk.engine()).await?,
                 () = signals.wait() => return Ok(ended),
             }
             if !run.has_work().await? {

@@ -20,12 +20,13 @@ use serde_json::{Value, json};
 
 use self::batches::{JobBatch, LineErrors, batches};
 use super::input::{InputFormat, JobInput};
+use super::tables::remaining;
 use super::watch::is_over;
 use crate::admin_client::{AdminTarget, encoded};
 use crate::command_line::InvalidLines;
 use crate::commands::json_fields::part;
 use crate::exit::Exit;
-use crate::terminal::{Terminal, answer, answer_json, count, millis};
+use crate::terminal::{Terminal, answer, answer_json, count, millis, say};
 
 /// Submit a file of jobs to a running program, which stores them durably.
 #[derive(Args)]
@@ -41,7 +42,7 @@ pub(crate) struct SubmitCommand {
     /// Keep the action open for more jobs.
     #[arg(long)]
     keep_open: bool,
-    /// Fail the action after this time and cancel the rest of its jobs; by default `bulk.action_timeout`.
+    /// Fail the action if no job of it ends for this time, and cancel the rest; by default `bulk.action_timeout`.
     #[arg(long, value_name = "TIME", value_parser = read_timeout)]
     timeout: Option<Duration>,
     /// Notify this path of a configured API when the action is over.
@@ -58,6 +59,7 @@ struct AcceptedCounts {
     duplicates: u64,
     rejected: u64,
     reason: Option<String>,
+    warning: Option<String>,
 }
 
 impl SubmitCommand {
@@ -74,8 +76,8 @@ impl SubmitCommand {
             Some(refused) => refused,
             None => self.submit(&action, &batches, terminal)?,
         };
-        let known = counts.accepted > 0 || self.is_known(&action)?;
-        self.print(known.then_some(&action), &counts)
+        let report = self.report(&action)?;
+        self.print(report.as_ref(), &counts)
     }
 
     /// Submits all batches to an action with the requested settings. A finished action keeps its results
@@ -106,12 +108,12 @@ impl SubmitCommand {
         Ok(counts)
     }
 
-    /// Returns true if the action exists. An action that was not opened and got no job does not.
-    fn is_known(&self, action: &str) -> anyhow::Result<bool> {
+    /// Returns the report of an action; nothing if it was not opened and got no job.
+    fn report(&self, action: &str) -> anyhow::Result<Option<Value>> {
         let admin = &self.target.admin;
         match admin.request(Method::GET, &action_path(action), None)? {
-            Ok(_) => Ok(true),
-            Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(false),
+            Ok(report) => Ok(Some(report)),
+            Err(refused) if refused.status == StatusCode::NOT_FOUND => Ok(None),
             Err(refused) => Err(admin.to_error(&refused)),
         }
     }
@@ -219,16 +221,20 @@ impl SubmitCommand {
         Ok(counts)
     }
 
-    /// Prints the counts, with the action if it exists.
-    fn print(&self, action: Option<&String>, counts: &AcceptedCounts) -> anyhow::Result<Exit> {
+    /// Prints the counts, with the action and its remaining time if it exists.
+    fn print(&self, action: Option<&Value>, counts: &AcceptedCounts) -> anyhow::Result<Exit> {
         if self.target.json {
             answer_json(&json!({
-                "action": action, "accepted": counts.accepted,
+                "action": action.map(|action| part(action, "id")), "accepted": counts.accepted,
                 "duplicates": counts.duplicates, "rejected": counts.rejected,
-                "reason": counts.reason,
+                "reason": counts.reason, "warning": counts.warning,
+                "eta_ms": action.map(|action| part(action, "eta_ms")),
             }))?;
         } else {
             answer(&counts.to_text(action))?;
+        }
+        if let Some(warning) = &counts.warning {
+            say!("warning: {warning}");
         }
         Ok(match &counts.reason {
             // A full queue has space later; a closed action never accepts jobs again.
@@ -249,6 +255,8 @@ impl AcceptedCounts {
         let rejected = reasons.find(|job| part(job, "destination") == "rejected");
         let reason = rejected.and_then(|job| part(job, "reason").as_str());
         self.reason = self.reason.take().or(reason.map(str::to_owned));
+        let warning = part(result, "warning").as_str();
+        self.warning = self.warning.take().or(warning.map(str::to_owned));
     }
 
     /// Returns true if the queue was full for some jobs.
@@ -269,7 +277,8 @@ impl AcceptedCounts {
         ))
     }
 
-    fn to_text(&self, action: Option<&String>) -> String {
+    fn to_text(&self, report: Option<&Value>) -> String {
+        let action = report.and_then(|report| part(report, "id").as_str());
         let accepted = usize::try_from(self.accepted).unwrap_or(usize::MAX);
         let mut text = format!("{} accepted", count(accepted, "job was", "jobs were"));
         // Writing to a string cannot fail.
@@ -283,6 +292,9 @@ impl AcceptedCounts {
             let reason = self.reason.as_deref().unwrap_or("no reason was given");
             let rejected = usize::try_from(self.rejected).unwrap_or(usize::MAX);
             let _infallible = write!(text, ", {} rejected: {reason}", count(rejected, "was", "were"));
+        }
+        if let Some(report) = report.filter(|report| part(report, "eta_ms").is_u64()) {
+            let _infallible = write!(text, ", about {} left", remaining(report));
         }
         let _infallible = match action {
             Some(action) if self.is_queue_full() => writeln!(

@@ -23,7 +23,7 @@ pub(super) fn status(report: &Value) -> String {
         field(report, "scheduler"),
         field(report, "store"),
     );
-    for sentence in bottlenecks(report) {
+    for sentence in reasons(report) {
         text.push_str(sentence);
         text.push('\n');
     }
@@ -38,6 +38,8 @@ pub(super) fn status(report: &Value) -> String {
             "cancelled",
             "throttles",
             "rate",
+            "congestion",
+            "left",
         ]);
         for tenant in tenants.iter().take(MAX_ROWS) {
             let jobs = part(tenant, "jobs");
@@ -50,6 +52,8 @@ pub(super) fn status(report: &Value) -> String {
                 field(jobs, "cancelled"),
                 field(jobs, "throttles"),
                 field(tenant, "rate"),
+                field(tenant, "congestion"),
+                format_millis(tenant, "estimate_ms"),
             ]);
         }
         // Writing to a string cannot fail.
@@ -57,14 +61,21 @@ pub(super) fn status(report: &Value) -> String {
     }
     let actions = list(report, "actions");
     if !actions.is_empty() {
-        let _infallible = write!(text, "\n{}{}", actions_table(actions), omitted(actions));
+        let _infallible = write!(
+            text,
+            "\n{}{}{}",
+            actions_table(actions),
+            omitted(actions),
+            timeouts(actions)
+        );
     }
     text
 }
 
-/// Returns the sentences about concurrency or workers that hold jobs back.
-fn bottlenecks(owner: &Value) -> Vec<&str> {
-    list(owner, "bottlenecks").iter().filter_map(Value::as_str).collect()
+/// Returns the sentences about what jobs wait for, and about concurrency or workers that hold them back.
+fn reasons(owner: &Value) -> Vec<&str> {
+    let sentences = list(owner, "waits").iter().chain(list(owner, "bottlenecks"));
+    sentences.filter_map(Value::as_str).collect()
 }
 
 /// Returns a note on the entries that are not shown, if any.
@@ -83,7 +94,7 @@ pub(super) fn has_work(owner: &Value) -> bool {
 
 /// Formats one action.
 pub(super) fn action(report: &Value) -> String {
-    actions_table(std::slice::from_ref(report))
+    actions_table(std::slice::from_ref(report)) + &ending(report)
 }
 
 fn actions_table(actions: &[Value]) -> String {
@@ -130,11 +141,41 @@ pub(super) fn line(action: &Value) -> String {
         field(jobs, "total"),
         remaining(action)
     );
-    for sentence in bottlenecks(action) {
+    for sentence in reasons(action) {
         line.push_str("; ");
         line.push_str(sentence);
     }
     line
+}
+
+/// Formats the failures of an ended action by reason, and its timeout if that ended it.
+fn ending(action: &Value) -> String {
+    let failures: Vec<_> = list(action, "failures")
+        .iter()
+        .map(|row| format!("{} × {}", field(row, "jobs"), field(row, "reason")))
+        .collect();
+    match failures.as_slice() {
+        [] => String::new(),
+        failures => format!("not done: {}\n", failures.join(", ")),
+    }
+}
+
+/// Formats the instants at which actions fail without further progress.
+fn timeouts(actions: &[Value]) -> String {
+    let mut text = String::new();
+    for action in actions.iter().take(MAX_ROWS) {
+        if !part(action, "times_out").is_null() {
+            let timeout = Duration::from_millis(number(action, "timeout_ms"));
+            // Writing to a string cannot fail.
+            let _infallible = writeln!(
+                text,
+                "{} fails if no job of it ends for {}",
+                field(action, "id"),
+                format_span(timeout)
+            );
+        }
+    }
+    text
 }
 
 /// Formats the result of a control command.
@@ -213,8 +254,13 @@ fn action_name(action: &Value) -> String {
     }
 }
 
-fn remaining(action: &Value) -> String {
-    let left = part(action, "eta_ms").as_u64();
+/// Formats the remaining time of an action.
+pub(super) fn remaining(action: &Value) -> String {
+    format_millis(action, "eta_ms")
+}
+
+fn format_millis(owner: &Value, key: &str) -> String {
+    let left = part(owner, key).as_u64();
     left.map_or_else(dash, |millis| format_span(Duration::from_millis(millis)))
 }
 
@@ -259,6 +305,21 @@ mod tests {
         let report = json!({ "bottlenecks": [bound] });
         assert!(status(&report).ends_with(&format!("\n{bound}\n")));
         assert!(line(&report).ends_with(&format!("- left; {bound}")));
+    }
+
+    #[test]
+    fn an_action_shows_what_it_waits_for_its_timeout_and_its_failures() {
+        let wait = "shop: the API is in Sleep, for another 9 min 58 s";
+        let open = json!({ "id": "nightly", "waits": [wait], "times_out": 7, "timeout_ms": 3_600_000 });
+        assert!(line(&open).ends_with(&format!("- left; {wait}")));
+        let board = status(&json!({ "waits": [wait], "actions": [open] }));
+        assert!(board.contains(&format!("\n{wait}\n")), "{board}");
+        assert!(
+            board.contains("nightly fails if no job of it ends for 1 h 0 min\n"),
+            "{board}"
+        );
+        let over = json!({ "failures": [{ "reason": "500", "jobs": 8 }, { "reason": "timeout", "jobs": 4 }] });
+        assert!(action(&over).ends_with("not done: 8 × 500, 4 × timeout\n"));
     }
 
     // 51 tenants: one more than the table shows.

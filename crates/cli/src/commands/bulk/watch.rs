@@ -40,7 +40,7 @@ impl WatchCommand {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Exit> {
         let path = path(["v1", "bulk", "actions", &self.action]);
         let interval = PollInterval::new()?;
-        let (mut polls, mut before) = (0_u64, Value::Null);
+        let (mut polls, mut before) = (0_u64, String::new());
         loop {
             let report = self.target.get(&path)?;
             if is_over(&report) && !has_work(&report) {
@@ -51,9 +51,9 @@ impl WatchCommand {
             let line = tables::line(&report);
             terminal.progress(&line);
             // Without a terminal, a line at intervals, and only after a change.
-            if !terminal.is_watched && polls.is_multiple_of(POLLS_PER_LINE) && before != *part(&report, "jobs") {
+            if !terminal.is_watched && polls.is_multiple_of(POLLS_PER_LINE) && before != line {
                 say!("{line}");
-                before = part(&report, "jobs").clone();
+                before = line;
             }
             polls += 1;
             interval.wait();

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use outflow::{LimitReport, Target, Upstream};
-use outflow_core::Decision;
+use outflow::{CallDecision, LimitReport, Target, Upstream};
 use serde_json::{Value, json};
 
 /// Group, health state and limits of a call.
@@ -13,8 +12,10 @@ pub(super) struct CallExplanation {
     cost: u64,
     state: &'static str,
     limits: Vec<LimitUse>,
-    /// Wait estimate; `None` if the call can never be sent.
+    decision: &'static str,
+    /// Wait estimate; `None` if the call does not go or the wait is unknown.
     wait_ms: Option<u64>,
+    text: String,
 }
 
 #[derive(Debug)]
@@ -25,26 +26,29 @@ struct LimitUse {
 }
 
 impl CallExplanation {
-    /// Returns the current state of an upstream for a target.
-    pub(super) fn from_upstream(upstream: &Upstream, target: Target) -> Self {
+    /// Returns the current state of an upstream for a target, with the decision about the call.
+    pub(super) fn new(upstream: &Upstream, target: Target, decision: &CallDecision) -> Self {
         let group = upstream.group_name(target);
         let report = upstream.report();
         let own = report.groups.iter().find(|one| one.name == group);
         let own = own.map_or(&[][..], |own| &own.limits);
-        let wait_ms = match upstream.check(target) {
-            Decision::Allow(()) => Some(0),
-            Decision::WaitUntil(at) => {
-                let nanos = at.since(upstream.now()).as_nanos();
+        let now = upstream.now();
+        let wait_ms = match decision {
+            CallDecision::Go | CallDecision::Cached(_) => Some(0),
+            CallDecision::Wait(estimate) => estimate.eta.and_then(|at| {
+                let nanos = at.since(now).as_nanos();
                 u64::try_from(nanos.div_ceil(1_000_000)).ok()
-            }
-            Decision::Never => None,
+            }),
+            _ => None,
         };
         Self {
             group: group.to_string(),
             cost: target.cost().units(),
             state: upstream.state(target).name(),
             limits: report.limits.iter().chain(own).map(LimitUse::from_report).collect(),
+            decision: decision.name(),
             wait_ms,
+            text: decision.describe(now),
         }
     }
 
@@ -56,7 +60,9 @@ impl CallExplanation {
             "cost": self.cost,
             "state": self.state,
             "limits": self.limits.iter().map(limit).collect::<Vec<_>>(),
+            "decision": self.decision,
             "wait_ms": self.wait_ms,
+            "text": self.text,
         })
     }
 }
@@ -78,10 +84,6 @@ impl fmt::Display for CallExplanation {
         for LimitUse { rate, used, limit } in &self.limits {
             writeln!(f, "limit   {rate}: {used} of {limit} used")?;
         }
-        match self.wait_ms {
-            Some(0) => writeln!(f, "wait    none"),
-            Some(millis) => writeln!(f, "wait    {millis} ms"),
-            None => writeln!(f, "wait    forever: the cost is higher than a limit"),
-        }
+        writeln!(f, "result  {}: {}", self.decision, self.text)
     }
 }

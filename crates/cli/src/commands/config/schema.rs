@@ -102,6 +102,8 @@ enum ValueForm {
     WordOrTable(&'static [&'static str]),
     /// A text, an integer or a table.
     Mixed,
+    /// A table of texts under names of the user.
+    TextTable,
     /// A list of texts, or one of them.
     Texts,
     /// A list of texts or tables, or one of them.
@@ -120,6 +122,7 @@ impl ValueForm {
                 json!({ "anyOf": [{ "enum": words }, { "type": ["object", "string"] }] })
             }
             Self::Mixed => json!({ "type": ["string", "integer", "object"] }),
+            Self::TextTable => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
             Self::Texts => {
                 json!({ "type": ["array", "string"], "items": { "type": "string" } })
             }
@@ -170,6 +173,7 @@ const FORMS: &[(ValueForm, &str)] = &[
          health.cache_only_after health.n_throttle health.n_failures health.n_cacheonly",
     ),
     (ValueForm::WordOrTable(&["bearer"]), "key"),
+    (ValueForm::TextTable, "headers"),
     (ValueForm::Entries, "limits routes groups.orders.limits"),
     (
         ValueForm::Number,

@@ -6,7 +6,7 @@ use outflow::config::{ValueOrigin, quoted};
 use serde_json::{Value, json};
 
 use super::super::config_args::ConfigArgs;
-use super::default_file;
+use super::{default_file, health_values};
 use crate::admin_client::AdminApi;
 use crate::commands::json_fields::list;
 use crate::exit::Exit;
@@ -122,8 +122,6 @@ fn default_value(key: &str, config: &Config, defaults: &Config) -> Option<String
         return defaults.origins.written(key).map(str::to_owned);
     };
     let api = config.api(name.trim_matches('"'))?;
-    let is_breaker = |text: Option<&str>| text == Some("\"breaker\"");
-    let profile = config.origins.written(&format!("apis.{name}.health.profile"));
     match rest {
         "limits" if api.rules.limits.is_empty() => Some("[]".to_owned()),
         "limits"
@@ -134,12 +132,14 @@ fn default_value(key: &str, config: &Config, defaults: &Config) -> Option<String
         {
             None
         }
+        "concurrency" => Some(health_values::concurrency(&api.rules)),
         "connect_timeout" => Some(format!("\"{}ms\"", api.timeouts.connect.as_millis())),
         "read_timeout" => Some(format!("\"{}ms\"", api.timeouts.read.as_millis())),
-        _ if rest.starts_with("health.") && is_breaker(profile) => None,
         _ => {
+            let health = rest.strip_prefix("health.");
+            let health = health.and_then(|key| health_values::written(&api.rules, key));
             let example = format!("{}{rest}", default_file::EXAMPLE);
-            defaults.origins.written(&example).map(str::to_owned)
+            health.or_else(|| defaults.origins.written(&example).map(str::to_owned))
         }
     }
 }

@@ -9,21 +9,33 @@ use crate::terminal::TextTable;
 
 /// Formats all APIs with their health states.
 pub(super) fn status(snapshot: &Value) -> String {
-    let mut table = TextTable::new(["api", "group", "state", "until", "in flight", "waiting", "errors"]);
+    let mut table = TextTable::new([
+        "api",
+        "group",
+        "state",
+        "until",
+        "rate",
+        "in flight",
+        "waiting",
+        "errors",
+        "reason",
+    ]);
     for api in list(snapshot, "apis") {
         for health in list(api, "health") {
             table.row([
                 field(api, "name"),
                 field(health, "group"),
                 state(health),
-                span(health, "until_ms"),
-                field(health, "in_flight"),
+                until(health),
+                rate(health),
+                format!("{} of {}", field(health, "in_flight"), field(health, "concurrency")),
                 field(api, "waiting"),
                 percent(health, "error_ppm"),
+                field(health, "why"),
             ]);
         }
     }
-    let mut output = table.text() + &concurrency_bounds(snapshot);
+    let mut output = table.text();
     if snapshot.get("version").is_some() && snapshot.get("uptime_ms").is_some() {
         let (version, up) = (field(snapshot, "version"), span(snapshot, "uptime_ms"));
         // Writing to a string cannot fail.
@@ -32,26 +44,35 @@ pub(super) fn status(snapshot: &Value) -> String {
     output
 }
 
-/// Returns a line for each API or group whose calls wait for concurrency and not for a limit.
-fn concurrency_bounds(snapshot: &Value) -> String {
-    let mut lines = String::new();
-    for api in list(snapshot, "apis") {
-        for health in list(api, "health") {
-            let Some(bound) = part(health, "bound").as_str() else {
-                continue;
-            };
-            let group = part(health, "group").as_str();
-            let owner = group.map_or_else(|| field(api, "name"), |group| format!("{}/{group}", field(api, "name")));
-            // Writing to a string cannot fail.
-            let _infallible = writeln!(lines, "{owner}: {bound}");
-        }
+/// Formats the end of a state. Only an operator ends an override.
+fn until(health: &Value) -> String {
+    match part(health, "held") {
+        Value::Null => span(health, "until_ms"),
+        _ => "release".to_owned(),
     }
-    lines
+}
+
+/// Formats the rate in effect, with the configured one where they differ.
+fn rate(health: &Value) -> String {
+    let (effective, configured) = (field(health, "rate"), field(health, "configured_rate"));
+    if effective == configured {
+        return effective;
+    }
+    format!("{effective} of {configured}")
 }
 
 /// Formats all limits with their use.
 pub(super) fn limits(snapshot: &Value) -> String {
-    let mut table = TextTable::new(["api", "group", "limit", "in effect", "kind", "used", "next in"]);
+    let mut table = TextTable::new([
+        "api",
+        "group",
+        "limit",
+        "in effect",
+        "kind",
+        "used",
+        "next in",
+        "reason",
+    ]);
     for api in list(snapshot, "apis") {
         add_limits(&mut table, api, api, "all");
         for group in list(api, "groups") {
@@ -71,6 +92,7 @@ fn add_limits(table: &mut TextTable, api: &Value, owner: &Value, group: &str) {
             field(limit, "kind"),
             format!("{} of {}", field(limit, "used"), field(limit, "capacity")),
             span(limit, "predicted_delay_ms"),
+            field(limit, "lowered"),
         ]);
     }
 }
@@ -84,6 +106,7 @@ pub(super) fn wait_estimate(estimate: &Value) -> String {
         ("state", field(estimate, "state")),
         ("decision", field(estimate, "decision")),
         ("wait", span(estimate, "delay_ms")),
+        ("retry in", span(estimate, "retry_after_ms")),
         ("because", field(estimate, "text")),
     ] {
         // Writing to a string cannot fail.
@@ -161,43 +184,63 @@ mod tests {
         );
     }
 
+    /// Returns the cells of a row.
+    fn cells(table: &str, row: usize) -> Vec<&str> {
+        let line = table.lines().nth(row).unwrap_or_default();
+        let cells = line.split("  ").map(str::trim);
+        cells.filter(|cell| !cell.is_empty()).collect()
+    }
+
     #[test]
-    fn a_snapshot_is_a_row_for_each_state() {
+    fn a_snapshot_is_a_row_for_each_state_with_its_reason() {
         let snapshot = json!({
             "version": "1.2.3", "uptime_ms": 3_720_000,
             "apis": [{ "name": "shop", "waiting": 3, "health": [
-                { "group": null, "state": "Sleep", "held": "offline", "until_ms": 1_500,
-                  "in_flight": 0, "error_ppm": 215_000 },
+                { "group": null, "state": "Sleep", "held": null, "until_ms": 1_500, "rate": "19/s",
+                  "configured_rate": "35/s", "in_flight": 0, "concurrency": 16, "error_ppm": 215_000,
+                  "why": "8 calls in a row failed" },
+                { "group": "mail", "state": "Sleep", "held": "offline", "until_ms": 0, "rate": "35/s",
+                  "configured_rate": "35/s", "in_flight": 0, "concurrency": 0, "error_ppm": 0, "why": null },
             ]}],
         });
         let table = status(&snapshot);
-        assert!(
-            table.contains("shop  -      Sleep (held)  1.5 s  0          3        21.5 %"),
-            "{table}"
-        );
+        let asleep = [
+            "shop",
+            "-",
+            "Sleep",
+            "1.5 s",
+            "19/s of 35/s",
+            "0 of 16",
+            "3",
+            "21.5 %",
+            "8 calls in a row failed",
+        ];
+        assert_eq!(cells(&table, 1), asleep);
+        let held = [
+            "shop",
+            "mail",
+            "Sleep (held)",
+            "release",
+            "35/s",
+            "0 of 0",
+            "3",
+            "0.0 %",
+            "-",
+        ];
+        assert_eq!(cells(&table, 2), held);
         assert!(table.contains("outflow 1.2.3, up for 1 h 2 min"), "{table}");
     }
 
     #[test]
-    fn a_status_says_where_concurrency_binds() {
+    fn an_explanation_says_where_concurrency_binds() {
         let bound = "4 of 4 calls in flight: concurrency binds, not the limit 500/min; raise `concurrency`";
-        let snapshot = json!({ "apis": [{ "name": "shop", "health": [
-            { "group": null, "state": "Normal", "bound": bound },
-            { "group": "mail", "state": "Normal", "bound": bound },
-            { "group": "quotes", "state": "Normal", "bound": null },
-        ]}]});
-        let table = status(&snapshot);
-        assert!(
-            table.ends_with(&format!("shop: {bound}\nshop/mail: {bound}\n")),
-            "{table}"
-        );
         let estimate = wait_estimate(&json!({ "bound": bound }));
         assert!(estimate.ends_with(&format!("bound     {bound}\n")), "{estimate}");
     }
 
     #[test]
     fn a_missing_field_is_a_dash() {
-        assert_eq!(wait_estimate(&json!({})).matches(" -\n").count(), 6);
+        assert_eq!(wait_estimate(&json!({})).matches(" -\n").count(), 7);
         assert_eq!(limits(&Value::Null).lines().count(), 1);
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn print(program: &Program, terminal: Terminal) {
          \x20 metrics   {admin}/metrics\n\n\
          \x20 demo      allows 10 calls a second and throttles the eleventh\n\
          \x20 flaky     allows 5 calls a second; one response in four is a failure\n\
-         \x20 chat      has the API of OpenAI: 10 calls a second, 1,000 tokens in 10 seconds\n\n\
+         \x20 chat      has the API of OpenAI: 10 calls a second, 1,000 tokens in 10 seconds; Outflow has its key\n\n\
          Try, in another terminal:\n\n\
          \x20 curl {calls}/demo/hello\n\
          \x20 seq 30 | xargs -P 30 -I N curl -s -o /dev/null -w '%{{http_code}} after %{{time_total}} s\\n' {calls}/demo/N\n\

@@ -195,7 +195,13 @@ async fn explain_estimates_a_wait_without_taking_quota() {
     for _ in 0..3 {
         running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
     }
-    let full = explain("").await.json();
+    // A call waits for half a minute unless it says otherwise.
+    let hurried = explain("").await.json();
+    assert_eq!(
+        (&hurried["decision"], &hurried["refusal"]),
+        (&json!("refuse"), &json!("too_late"))
+    );
+    let full = explain("&max_wait_ms=60000").await.json();
     assert_eq!((&full["decision"], &full["why"]), (&json!("wait"), &json!("limit")));
     assert_eq!((&full["limit"], &full["position"]), (&json!("3/min"), &json!(0)));
     let delay = full["delay_ms"].as_u64().expect("a delay");

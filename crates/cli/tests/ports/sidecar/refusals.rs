@@ -41,6 +41,10 @@ async fn a_limit_refusal_states_its_rate_and_retry_time() {
         .expect("a number");
     assert!(header >= seconds && header < seconds + 1.0, "{header} {seconds}");
     assert!(problem["advice"].is_string() && problem["detail"].is_string());
+    let message = format!("Outflow: {}", problem["detail"].as_str().expect("text"));
+    let error = json!({ "message": message, "type": "rate_limit_error", "code": "busy" });
+    assert_eq!(problem["error"], error);
+    assert_eq!(reply.header("x-should-retry"), Some("false"), "an hour is too long");
     assert_eq!(mark(&reply), "http_request_denied");
     assert_eq!(reply.header("cache-control"), Some("no-store"));
     assert_eq!(reply.header("via"), Some("1.1 outflow"));
@@ -90,6 +94,12 @@ async fn a_full_queue_has_its_own_refusal() {
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!(reply.status, 503);
     assert_eq!(reply.problem()["type"], "urn:outflow:problem:queue_full");
+    assert_eq!(reply.problem()["error"]["type"], "overloaded_error");
+    assert_eq!(
+        reply.header("x-should-retry"),
+        Some("false"),
+        "the next permit is an hour away"
+    );
     assert!(reply.header("retry-after").is_some(), "{reply:?}");
 }
 
@@ -122,6 +132,9 @@ async fn a_refused_connection_is_a_bad_gateway() {
     let reply = sidecar.get("/strict/x", "").await;
     assert_eq!((reply.status, mark(&reply)), (502, "connection_refused"));
     assert_eq!(reply.problem()["type"], "urn:outflow:problem:connect");
+    assert_eq!(reply.problem()["error"]["code"], "connect");
+    // The call was sent, so the library decides as it would without Outflow.
+    assert_eq!(reply.header("x-should-retry"), None);
 }
 
 #[tokio::test]

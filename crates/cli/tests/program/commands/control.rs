@@ -82,9 +82,113 @@ fn health_set_holds_an_api_until_release() {
     assert!(held.contains("Sleep (held)"), "{held}");
     assert_ne!(running.call("/demo/a").0, 200, "nothing goes");
     assert!(running.output(&["status"]).contains("Sleep (held)"));
+    let explained = running.output(&["explain", "demo", "/a"]);
+    assert!(explained.contains("decision  refuse"), "{explained}");
     let released = running.json(&["health", "release", "demo", "--reason", "over"]);
     assert_eq!(released["health"][0]["held"], Value::Null, "{released}");
     assert_eq!(running.call("/demo/a").0, 200, "a probe may go");
+}
+
+// The body of a 503 names `outflow status` for the reason, and status had no such column.
+#[test]
+fn status_shows_the_reason_of_a_503() {
+    let running = DevProcess::start();
+    running.output(&["health", "set", "demo", "cache-only", "--reason", "a move"]);
+    let (status, response) = running.call("/demo/a");
+    assert_eq!(status, 503, "{response}");
+    let (_, body) = response.split_once("\r\n\r\n").expect("a body");
+    let problem: Value = serde_json::from_str(body).expect("a problem");
+    let advice = problem["advice"].as_str().expect("advice");
+    assert!(advice.contains("`outflow status` shows the reason"), "{advice}");
+    let shown = running.output(&["status"]);
+    assert!(
+        shown.lines().next().is_some_and(|head| head.ends_with("reason")),
+        "{shown}"
+    );
+    let explained = running.output(&["explain", "demo", "/a"]);
+    for text in [problem["detail"].as_str().expect("detail"), &shown, &explained] {
+        assert!(text.contains("an operator (127.0.0.1) forced CacheOnly "), "{text}");
+        assert!(
+            text.contains("with the reason \"a move\": `outflow health release` ends it"),
+            "{text}"
+        );
+    }
+    let row = shown.lines().find(|line| line.starts_with("demo")).expect("a row");
+    assert!(row.contains("release") && row.contains("0 of 0"), "{row}");
+}
+
+// A cost of ten needs the whole limit of a second, and a call just before each question used a part of it.
+#[test]
+fn explain_follows_the_options_of_a_call() {
+    let running = DevProcess::start();
+    let ended = running.output(&["explain", "demo", "/", "--cost", "11"]);
+    assert!(ended.contains("decision  never"), "{ended}");
+    for (option, decision) in [
+        (&["--priority", "high"][..], "wait"),
+        (&["--no-wait"], "refuse"),
+        (&["--max-wait", "1ms"], "refuse"),
+        (&["--deadline", "1ms"], "refuse"),
+    ] {
+        running.call("/demo/a");
+        let explained = running.json(&[&["explain", "demo", "/", "--cost", "10"][..], option].concat());
+        assert_eq!(
+            (&explained["decision"], &explained["why"]),
+            (&decision.into(), &"limit".into()),
+            "{explained}"
+        );
+    }
+}
+
+// Each value as seeds/000 writes it: times in seconds, counts with a fraction.
+#[test]
+fn set_changes_every_operating_variable_of_a_running_program() {
+    let running = DevProcess::start();
+    for (variable, value, key, shown) in [
+        ("rate_base", "20.0", "rate_base", "20.0"),
+        ("bucket_cap", "30", "bucket_capacity", "30"),
+        ("concurrency", "3", "concurrency", "3"),
+        ("p_throttle", "0.25", "health.p_throttle", "0.25"),
+        ("p_recover", "0.05", "health.p_recover", "0.05"),
+        ("n_throttle", "4", "health.n_throttle", "4"),
+        ("n_cacheonly", "6", "health.n_cacheonly", "6"),
+        ("sleep_min", "2.5", "health.sleep_min", "\"2.5s\""),
+        ("sleep_max", "200.0", "health.sleep_max", "\"200.0s\""),
+        ("probe_success", "4", "health.probe_success", "4"),
+        ("cooldown_factor", "3.0", "health.cooldown_factor", "3.0"),
+    ] {
+        let set = running.output(&["set", "demo", variable, value, "--reason", "a busy day"]);
+        let expected = format!("demo: {variable} = {value}, until the program ends\n");
+        assert_eq!(set, expected);
+        let config = running.output(&["config", "show", "--running", "--sources"]);
+        let line = format!("apis.demo.{key} = {shown}");
+        let line = config.lines().find(|one| one.starts_with(&line));
+        let line = line.unwrap_or_else(|| panic!("no {key} = {shown} in {config}"));
+        assert!(line.contains("# runtime"), "{line}");
+    }
+    let again = running.output(&["set", "demo", "concurrency", "3"]);
+    assert_eq!(again, "demo: concurrency was 3 already; nothing changed\n");
+    let limits = running.json(&["set", "demo", "groups.bulk.limits", "[\"4/s\"]"]);
+    assert_eq!(limits["changed"], serde_json::json!(["demo"]));
+}
+
+#[test]
+fn set_refuses_invalid_values_and_changes_nothing() {
+    let running = DevProcess::start();
+    for (variable, value, words) in [
+        ("concurrency", "many", "apis.demo.concurrency"),
+        ("concurency", "3", "did you mean `concurrency`?"),
+        ("p_throttle", "-1", "apis.demo.health.p_throttle"),
+    ] {
+        let ran = running.run_with_admin(&["set", "demo", variable, value]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.out.is_empty() && ran.talk.contains(words), "{ran:?}");
+        assert!(
+            ran.talk.contains("the previous configuration stays in effect"),
+            "{ran:?}"
+        );
+    }
+    let config = running.output(&["config", "show", "--running", "--sources"]);
+    assert!(!config.contains("# runtime"), "{config}");
 }
 
 #[test]
@@ -93,6 +197,7 @@ fn control_commands_report_unknown_names() {
     for arguments in [
         &["limits", "nope"][..],
         &["explain", "nope", "/"],
+        &["set", "nope", "concurrency", "3"],
         &["health", "set", "nope", "normal"],
         &["health", "set", "demo", "normal", "--group", "nope"],
     ] {
@@ -146,6 +251,7 @@ fn commands_without_a_running_program_say_how_to_start_one() {
         &["health", "set", "demo", "sleep"],
         &["health", "release", "demo"],
         &["reload"],
+        &["set", "demo", "concurrency", "3"],
         &["config", "show", "--running"],
     ] {
         let ran = run(&[arguments, &["--admin", "127.0.0.1:9", "--json"]].concat());

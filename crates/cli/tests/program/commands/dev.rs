@@ -46,6 +46,22 @@ fn dev_serves_every_url_of_its_banner_within_the_limits() {
     assert_eq!(process.wait(PATIENCE).expect("it ends").code(), Some(0));
 }
 
+// The key is Outflow's: a call past it gets 401, and calls through it use up the tokens.
+#[test]
+fn dev_refuses_calls_past_outflow_without_a_key() {
+    let mut process = dev(&["--json", "--no-load"]);
+    process.wait_for_line("\"metrics\"", PATIENCE).expect("a banner");
+    let banner = document(&mut process);
+    let apis = banner["apis"].as_array().expect("a list");
+    let chat = apis.iter().find(|api| api["name"] == "chat").expect("listed");
+    let url = |key: &str| format!("{}/chat/completions", chat[key].as_str().expect("a URL"));
+    let (status, answer) = fetch(&url("upstream"));
+    assert_eq!(status, 401, "{answer}");
+    assert!(answer.contains("invalid_api_key"), "{answer}");
+    // A GET has no prompt, but it has the key.
+    assert_eq!(fetch(&url("calls")).0, 400);
+}
+
 #[test]
 fn dev_without_load_sends_only_the_users_calls() {
     let mut process = dev(&["--no-load"]);

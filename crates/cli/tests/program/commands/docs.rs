@@ -179,6 +179,46 @@ fn the_first_section_of_the_guide_works() {
     assert_eq!((&seen["seen"], &seen["refused"]), (&30.into(), &0.into()));
 }
 
+/// Returns the code in a cell of a table; `None` for a cell without code.
+fn code(cell: &str) -> Option<&str> {
+    cell.trim().strip_prefix('`').and_then(|cell| cell.strip_suffix('`'))
+}
+
+// The table of operating variables, row by row, against the values in effect of both kinds of APIs.
+#[test]
+fn the_table_of_operating_variables_has_the_values_in_effect() {
+    let page = DocPage::read(root().join("docs/configuration.md"));
+    let folder = configured("[apis.plain]\nbase_url = \"https://plain.example\"\n[apis.tmdb]\npreset = \"tmdb\"\n");
+    let shown = run_in(folder.path(), &["config", "show", "--json"]).json(0);
+    let shown = shown["values"].as_array().expect("a list");
+    let value = |api: &str, key: &str| {
+        let key = format!("apis.{api}.{key}");
+        let found = shown.iter().find(|value| value["key"] == *key);
+        found.and_then(|value| value["value"].as_str())
+    };
+    let (_, section) = page.text.split_once("## Operating variables").expect("a section");
+    let rows = section.lines().skip_while(|line| !line.starts_with("|---"));
+    let rows = rows.skip(1).take_while(|line| line.starts_with('|'));
+    let mut variables = Vec::new();
+    for row in rows {
+        let cells: Vec<_> = row.trim_matches('|').split('|').collect();
+        let [variable, key, _, plain, tmdb] = cells.as_slice() else {
+            panic!("{row}");
+        };
+        let key = code(key).expect("a key");
+        assert_eq!(
+            (code(plain), code(tmdb)),
+            (value("plain", key), value("tmdb", key)),
+            "{row}"
+        );
+        variables.push(code(variable).expect("a variable"));
+    }
+    // Those of the seed, in its order.
+    let expected = "RATE_BASE BUCKET_CAP CONCURRENCY P_THROTTLE P_RECOVER N_THROTTLE N_CACHEONLY SLEEP_MIN SLEEP_MAX \
+                    PROBE_SUCCESS COOLDOWN_FACTOR";
+    assert_eq!(variables.join(" "), expected);
+}
+
 #[test]
 fn the_readme_has_at_most_two_hundred_lines() {
     let lines = DocPage::read(root().join("README.md")).text.lines().count();
@@ -190,7 +230,7 @@ fn pages() -> Vec<DocPage> {
     let mut paths: Vec<_> = ["README.md", "SECURITY.md", "ARCHITECTURE.md", "CONTRIBUTING.md"]
         .map(|name| root.join(name))
         .into();
-    for folder in ["docs", "docs/recipes"] {
+    for folder in ["docs", "docs/postman", "docs/recipes"] {
         let Ok(entries) = fs::read_dir(root.join(folder)) else {
             continue;
         };

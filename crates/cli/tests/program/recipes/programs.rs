@@ -128,7 +128,12 @@ fn assert_within_tokens(api: &MockApi, text: &str) {
     assert_eq!(text.matches(saying).count(), 2, "{text}");
     assert_contains(
         text,
-        &["used 13 tokens", "refused: 429 ", "problem:busy", "come back in "],
+        &[
+            "used 13 tokens",
+            "refused: 429 busy",
+            "the limit of 1000/10s",
+            "come back in ",
+        ],
     );
     let audit = api.audit();
     assert_eq!((audit.count(), audit.refused()), (2, 0));
@@ -165,7 +170,16 @@ fn dev_serves_the_recipes_unchanged() {
         assert_contains(&text, &["20 answered with 200", "steered: 200", "problem:busy"]);
     }
     if let Some(text) = run_recipe(recipe("with_openai.py"), &running) {
-        assert_contains(&text, &["waits patiently.\nrefused: 429 "]);
+        assert_contains(&text, &["waits patiently.\nrefused: 429 busy"]);
+    }
+    for name in ["with_requests.py", "with_httpx.py", "fetch.mjs"] {
+        if let Some(text) = run_recipe(recipe(name), &running) {
+            assert_contains(&text, &["20 answered with 200", "steered: 200", "refused: 429"]);
+        }
+    }
+    let node = recipe_with_packages("openai.mjs");
+    if let Some(text) = node.and_then(|node| run_recipe(node, &running)) {
+        assert_contains(&text, &["waits patiently.\nrefused: 429 busy because 429 Outflow: "]);
     }
     running.process.terminate().expect("a signal");
     for api in ["demo", "chat"] {

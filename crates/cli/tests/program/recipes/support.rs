@@ -39,6 +39,20 @@ impl RunningProgram {
         Self::start(&["serve"], folder)
     }
 
+    /// Starts `outflow serve` with the file of `outflow init`, in which a user wrote the address of an API.
+    pub(crate) fn initialized(base_url: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut init = Command::new(env!("CARGO_BIN_EXE_outflow"));
+        let init = init.arg("init").current_dir(folder.path()).output().expect("it starts");
+        assert!(init.status.success(), "{init:?}");
+        let file = folder.path().join("outflow.toml");
+        let text = std::fs::read_to_string(&file).expect("written");
+        let configured = text.replace("https://api.example.com", base_url);
+        assert_ne!(text, configured, "the example has another address");
+        std::fs::write(file, configured).expect("writable");
+        Self::start(&["serve", "--listen", ":0", "--admin", ":0"], folder)
+    }
+
     /// Starts `outflow dev` without its own load.
     pub(crate) fn dev() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -77,7 +91,7 @@ pub(crate) fn tool(name: &str) -> Command {
 pub(crate) fn recipe(name: &str) -> Command {
     let file = root().join("docs/recipes").join(name);
     let mut command = match name.rsplit('.').next() {
-        Some("py") => tool(&package_path("python/bin/python")),
+        Some("py") => return python_program(&file.to_string_lossy()),
         Some("mjs") => tool("node"),
         _ => tool("sh"),
     };
@@ -85,17 +99,30 @@ pub(crate) fn recipe(name: &str) -> Command {
     command
 }
 
-/// Builds a command for a Node recipe that imports a package. Node looks for packages next to a file and
-/// above it, so a symlink puts the recipe next to them.
+/// Builds a command that runs a Python file of the workspace with the packages of the recipes.
+pub(crate) fn python_program(file: &str) -> Command {
+    let mut command = tool(&package_path("python/bin/python"));
+    command.arg(file);
+    command
+}
+
+/// Builds a command for a Node recipe that imports a package.
 pub(crate) fn recipe_with_packages(name: &str) -> Option<Command> {
+    node_program(&format!("docs/recipes/{name}"))
+}
+
+/// Builds a command that runs a Node file of the workspace with the packages of the recipes. Node looks for
+/// packages next to a file and above it, so a symlink puts the file next to them.
+pub(crate) fn node_program(file: &str) -> Option<Command> {
     let packages = package_path("node/node_modules/openai");
     if !Path::new(&packages).exists() {
         missing(&packages);
         return None;
     }
+    let name = file.rsplit('/').next().unwrap_or(file);
     let link = package_path(&format!("node/{name}"));
     // The symlink may exist from the last run or from a concurrent test.
-    let _there = std::os::unix::fs::symlink(root().join("docs/recipes").join(name), &link);
+    let _there = std::os::unix::fs::symlink(root().join(file), &link);
     let mut command = tool("node");
     command
         .args(["--preserve-symlinks", "--preserve-symlinks-main"])

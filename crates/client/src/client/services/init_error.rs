@@ -11,6 +11,8 @@ use crate::tasks::SpawnError;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InitError {
+    /// The process has a client already.
+    AlreadyInitialized,
     /// APIs that cannot be called as configured.
     Client(InvalidClient),
     /// The cache directory cannot be used.
@@ -24,6 +26,9 @@ pub enum InitError {
 impl fmt::Display for InitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::AlreadyInitialized => f.write_str(
+                "`outflow::init` has run already: call it once, or build another client with `Outflow::init`",
+            ),
             Self::Client(error) => error.fmt(f),
             Self::Cache(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),

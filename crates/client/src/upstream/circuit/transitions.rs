@@ -2,8 +2,9 @@
 
 use outflow_core::{CircuitState, HealthChange, HealthOverride, HealthTransition, Nanos};
 
+use super::super::explain::OverrideNote;
 use super::super::state::AdmissionState;
-use crate::event::EventKind;
+use crate::event::{EventKind, HealthGauges};
 use crate::refusal::RefusalReason;
 use crate::rules::WhenAsleep;
 
@@ -55,7 +56,12 @@ impl AdmissionState {
         }
         if pool.effects.has_observers() {
             let group = pool.circuit_group(circuit);
-            let vitals = pool.health_gauges(circuit, now);
+            // The state has counted nothing yet; the line shows what led to it.
+            let vitals = HealthGauges {
+                streak: transition.figures.streak,
+                error_ppm: transition.figures.counts.failure_ppm(),
+                ..pool.health_gauges(circuit, now)
+            };
             pool.effects.emit(EventKind::Moved {
                 group,
                 transition,
@@ -107,15 +113,22 @@ impl AdmissionState {
             return self.refuse_late_waiters(circuit, until, now);
         }
         let wait = snapshot.until.map(|until| until.since(now));
-        let reason = RefusalReason::Blocked { state: snapshot.state };
+        let reason = RefusalReason::Blocked(Box::new(self.pool.state_cause(circuit, now)));
         self.refuse_waiters(circuit, &reason, wait, now);
     }
 
     /// Forces the health of all circuits, or of one group's.
-    pub(in crate::upstream) fn force_health(&mut self, group: Option<u32>, state: HealthOverride, now: Nanos) {
+    pub(in crate::upstream) fn force_health(
+        &mut self,
+        group: Option<u32>,
+        state: HealthOverride,
+        note: &OverrideNote,
+        now: Nanos,
+    ) {
         for circuit in self.circuits_for(group) {
-            let health = &mut self.pool.circuits.get_mut(circuit).health;
-            let transition = health.force(now, state);
+            let forced = self.pool.circuits.get_mut(circuit);
+            forced.note = note.clone();
+            let transition = forced.health.force(now, state);
             self.apply_override(circuit, Some(transition), now);
         }
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost};
 
+use super::super::explain::LimitRates;
 use super::super::wait_queue::QueueAhead;
 use super::ScopeLimits;
 
@@ -11,7 +12,16 @@ use super::ScopeLimits;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct EarliestFit {
     pub(in crate::upstream) at: Nanos,
-    pub(in crate::upstream) rate: Option<Rate>,
+    pub(in crate::upstream) limit: Option<FittingLimit>,
+}
+
+/// Limit that delays a call.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum FittingLimit {
+    /// The limit at this index.
+    Index(usize),
+    /// A limit of this rate, of which the API said that nothing is left.
+    Named(Rate),
 }
 
 /// Now, and the first instant at which the circuit allows a start.
@@ -36,7 +46,10 @@ impl ScopeLimits {
         let cooldown = self.cooldown;
         let mut latest = EarliestFit {
             at: time.from.max(cooldown.until),
-            rate: cooldown.limit.filter(|_| cooldown.until > time.from),
+            limit: cooldown
+                .limit
+                .filter(|_| cooldown.until > time.from)
+                .map(FittingLimit::Named),
         };
         let time = FitTime {
             from: latest.at,
@@ -49,6 +62,22 @@ impl ScopeLimits {
             }
         }
         latest
+    }
+
+    /// Returns the rates of a limit that delays a call.
+    pub(in crate::upstream) fn rates_of(&mut self, limit: FittingLimit, now: Nanos) -> Option<LimitRates> {
+        match limit {
+            FittingLimit::Index(index) => self.rates(now).nth(index),
+            FittingLimit::Named(rate) => self
+                .rates(now)
+                .find(|rates| rates.effective == rate)
+                .or(Some(LimitRates {
+                    configured: rate,
+                    adapted: rate,
+                    effective: rate,
+                    drifting: None,
+                })),
+        }
     }
 
     /// Returns the part of `all` that fits by an instant.
@@ -75,20 +104,20 @@ impl ScopeLimits {
     fn find_fit_in(&mut self, index: usize, all: QueueAhead, time: FitTime) -> EarliestFit {
         let unlimited = EarliestFit {
             at: time.from,
-            rate: None,
+            limit: None,
         };
         let status = self.meters.statuses(time.now).nth(index);
         let Some((limit, status)) = status.map(|(limit, status)| (*limit, status)) else {
             return unlimited;
         };
-        let rate = Some(limit.rate());
+        let delaying = Some(FittingLimit::Index(index));
         let total = all.units(limit.measure().unit_cost());
         if total == 0 {
             return unlimited;
         }
         if has_windows(&limit) {
             let at = find_window(total, &limit, &status, time.from);
-            return EarliestFit { at, rate };
+            return EarliestFit { at, limit: delaying };
         }
         let capacity = limit.capacity().max(1);
         let rest = match limit.kind() {
@@ -101,7 +130,7 @@ impl ScopeLimits {
         };
         let at = first.max(time.from);
         let at = at.saturating_add(time_for(total - rest, self.expected_rate(index, &limit, time.now)));
-        EarliestFit { at, rate }
+        EarliestFit { at, limit: delaying }
     }
 
     /// Returns the rate at which the calls ahead will probably start. Trouble that began a moment ago

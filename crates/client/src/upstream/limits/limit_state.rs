@@ -9,6 +9,7 @@ use outflow_core::{
 use super::super::report::UsageHistory;
 use super::super::throughput::Throughput;
 use super::reconfigure::{LimitTerms, NextLimits};
+use crate::event::DriftChange;
 
 /// The changing state of one limit.
 #[derive(Debug)]
@@ -64,10 +65,16 @@ impl LimitState {
         }
     }
 
-    /// Stores the drift for the next comparison. Returns true if its rate changed.
-    pub(super) fn update_drift(&mut self, drift: Option<LimitDrift>) -> bool {
+    /// Stores the drift for the next comparison. Returns the direction if its rate changed.
+    pub(super) fn update_drift(&mut self, drift: Option<LimitDrift>) -> Option<DriftChange> {
         let rate = drift.map(|drift| drift.evidence);
-        std::mem::replace(&mut self.reported, rate) != rate
+        let before = std::mem::replace(&mut self.reported, rate);
+        match (before, rate) {
+            (before, rate) if before == rate => None,
+            (_, None) => Some(DriftChange::Ended),
+            (Some(before), Some(rate)) if rate.cmp_speed(before).is_gt() => Some(DriftChange::Raised),
+            (_, Some(_)) => Some(DriftChange::Lowered),
+        }
     }
 
     pub(super) fn history(&self) -> UsageHistory {

@@ -8,7 +8,7 @@ use super::super::group::{GroupState, unused_limits};
 use super::super::group_slot;
 use super::super::limits::{FitTime, ScopeLimits};
 use super::super::permit_pool::PermitPool;
-use super::super::wait_queue::{QueueAhead, WaitQueues};
+use super::super::wait_queue::{QueueAhead, WaitEstimator, WaitQueues};
 use super::{ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitScope, RemainingQuota, UpstreamReport};
 use crate::event::EventKind;
 use crate::rules::HealthScope;
@@ -30,12 +30,18 @@ impl ReportCollector<'_> {
         let health = health.collect();
         let groups = self.group_reports();
         let waiting = self.wait.waiting();
+        let follows_health = self.pool.circuits.scope == HealthScope::Api;
+        let shared_health = follows_health.then(|| self.pool.circuits.get_mut(0).health.snapshot(self.now));
         let all_waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
         UpstreamReport {
             at: self.now,
             waiting,
             health,
-            limits: self.pool.limits.shared.reports(self.now, all_waiting),
+            limits: self
+                .pool
+                .limits
+                .shared
+                .reports(self.now, all_waiting, shared_health.as_ref()),
             groups,
         }
     }
@@ -49,11 +55,14 @@ impl ReportCollector<'_> {
         let groups = (0_u32..).zip(&mut limits.groups);
         let current = groups.filter(|(number, group)| group.successor == *number);
         let report = |(number, group): (u32, &mut GroupState)| {
-            let health = &circuits.get(circuits.index_for(number)).health;
+            let circuit = circuits.get_mut(circuits.index_for(number));
+            let snapshot = Some(circuit.health.snapshot(now));
+            let health = &circuit.health;
             let waiting = wait.waiting_in(number);
+            let snapshot = snapshot.as_ref();
             let limits = match group.used_limits() {
-                Some(limits) => limits.reports(now, waiting),
-                None => unused_limits(&group.configured, terms, moment, health).reports(now, waiting),
+                Some(limits) => limits.reports(now, waiting, snapshot),
+                None => unused_limits(&group.configured, terms, moment, health).reports(now, waiting, snapshot),
             };
             GroupReport {
                 name: group.name.clone(),
@@ -76,13 +85,28 @@ impl ReportCollector<'_> {
     fn health_report(&mut self, circuit: usize) -> HealthReport {
         let group = self.pool.circuit_group(circuit);
         let bound = self.concurrency_bound(circuit);
+        let rate = self.pool.circuit_rate(circuit, self.now);
+        let reason = self.status_reason(circuit);
         let circuit = self.pool.circuits.get_mut(circuit);
+        let snapshot = circuit.health.snapshot(self.now);
         HealthReport {
             group,
-            snapshot: circuit.health.snapshot(self.now),
             in_flight: circuit.in_flight,
             concurrency: circuit.health.concurrency(),
             bound,
+            rate,
+            forced_by: snapshot.hold.map(|_| circuit.note.clone()),
+            reason,
+            snapshot,
+        }
+    }
+
+    /// Returns an estimator. A due timer was served when the report began.
+    pub(in crate::upstream) fn estimator(&mut self) -> WaitEstimator<'_> {
+        WaitEstimator {
+            pool: self.pool,
+            wait: self.wait,
+            now: self.now,
         }
     }
 
@@ -97,7 +121,7 @@ impl ReportCollector<'_> {
 
     /// Returns the concurrency of a healthy circuit if all of it is in flight and the limits would allow a
     /// waiting call.
-    fn concurrency_bound(&mut self, circuit: usize) -> Option<ConcurrencyBound> {
+    pub(in crate::upstream) fn concurrency_bound(&mut self, circuit: usize) -> Option<ConcurrencyBound> {
         let Circuit { health, in_flight, .. } = self.pool.circuits.get(circuit);
         let concurrency = health.concurrency();
         if health.state() != HealthState::Normal || *in_flight < concurrency {

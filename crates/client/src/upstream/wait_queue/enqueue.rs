@@ -105,9 +105,9 @@ impl AdmissionState {
     fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
         let mut estimator = self.estimator(request.group, now);
         let estimate = estimator.estimate(request);
-        if let Some(state) = estimator.find_fast_failure(request.group) {
+        if let Some(cause) = estimator.find_fast_failure(request.group) {
             let wait = estimate.eta.map(|at| at.since(now));
-            let reason = RefusalReason::Blocked { state };
+            let reason = RefusalReason::Blocked(Box::new(cause));
             return self.refuse(request.subject(), reason, wait);
         }
         let key = self.wait.join(request, now, waker.clone());
@@ -156,19 +156,7 @@ impl AdmissionState {
         estimate: WaitEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let deadline = match request.deadline {
-            WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
-            _ => request.deadline(now),
-        };
-        let late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
-        let is_new = request.position == QueuePosition::New;
-        let reason = if request.mode == WaitMode::Reject {
-            RefusalReason::Busy(estimate.reason)
-        } else if late {
-            RefusalReason::TooLate(estimate.reason)
-        } else if is_new && self.wait.waiting() > self.pool.settings.queue {
-            RefusalReason::QueueFull
-        } else {
+        let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
             self.emit_waiting(request, estimate);
@@ -177,6 +165,32 @@ impl AdmissionState {
         self.forget(key, now);
         let wait = estimate.eta.map(|at| at.since(now));
         self.refuse(request.subject(), reason, wait)
+    }
+
+    /// Returns the reason to refuse a call with this estimate, where `waiting` calls wait with it.
+    pub(in crate::upstream) fn find_refusal(
+        &self,
+        request: AcquireRequest,
+        estimate: &WaitEstimate,
+        waiting: usize,
+        now: Nanos,
+    ) -> Option<RefusalReason> {
+        let deadline = match request.deadline {
+            WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
+            _ => request.deadline(now),
+        };
+        let is_late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
+        let is_new = request.position == QueuePosition::New;
+        // A call whose time is over is late in any mode, as it is for the dispatcher.
+        if deadline >= now && request.mode == WaitMode::Reject {
+            Some(RefusalReason::Busy(estimate.reason.clone()))
+        } else if is_late {
+            Some(RefusalReason::TooLate(estimate.reason.clone()))
+        } else if is_new && waiting > self.pool.settings.queue {
+            Some(RefusalReason::QueueFull)
+        } else {
+            None
+        }
     }
 
     /// Removes a waiter whose future was dropped.

@@ -6,14 +6,16 @@
 //!
 //! It is computed, not simulated: a queue of ten thousand would be simulated for each call that joins.
 
-use outflow_core::{Decision, HealthState, Nanos};
+use outflow_core::{Decision, Nanos};
 
 use super::super::circuit::BlockReason;
+use super::super::explain::LimitRates;
 use super::super::limits::{EarliestFit, FitTime};
 use super::super::permit_pool::PermitPool;
+use super::super::report::LimitScope;
 use super::{AcquireRequest, NEWCOMER, QueueAhead, QueuePosition, WaitQueues, WaiterState};
 use crate::rules::WhenAsleep;
-use crate::upstream::{WaitEstimate, WaitReason};
+use crate::upstream::{LoweredLimit, StateCause, WaitEstimate, WaitReason};
 
 /// Reads queues and limits for one estimate. The circuits' due timers were served.
 #[derive(Debug)]
@@ -62,10 +64,13 @@ impl WaitEstimator<'_> {
     }
 
     /// Returns the state for which a call is refused at once instead of queued.
-    pub(super) fn find_fast_failure(&mut self, group: u32) -> Option<HealthState> {
+    pub(in crate::upstream) fn find_fast_failure(&mut self, group: u32) -> Option<StateCause> {
         let refuse = self.pool.settings.when_asleep == WhenAsleep::Refuse;
         match self.check_circuit(group) {
-            Some(BlockReason::Asleep { state, until }) if refuse || until.is_none() => Some(state),
+            Some(BlockReason::Asleep { until, .. }) if refuse || until.is_none() => {
+                let circuit = self.pool.circuits.index_for(group);
+                Some(self.pool.state_cause(circuit, self.now))
+            }
             _ => None,
         }
     }
@@ -83,12 +88,55 @@ impl WaitEstimator<'_> {
         };
         let ahead = self.ahead(request.group, request, number);
         let fit = self.find_fit(request, number, ahead, time);
+        let eta = fit.0.at;
         let endless = matches!(blocked, Some(BlockReason::Asleep { until: None, .. }));
         WaitEstimate {
-            reason: WaitReason::from_causes(blocked, fit.rate),
+            reason: self.reason(request.group, blocked, fit),
             position: usize::try_from(ahead.count).unwrap_or(usize::MAX),
-            eta: (fit.at > self.now && !endless).then_some(fit.at),
+            eta: (eta > self.now && !endless).then_some(eta),
         }
+    }
+
+    /// Returns the first cause in the order of [`explain`](super::super::explain).
+    fn reason(&mut self, group: u32, blocked: Option<BlockReason>, fit: (EarliestFit, LimitScope)) -> WaitReason {
+        let circuit = self.pool.circuits.index_for(group);
+        match (blocked, self.delaying_limit(group, fit)) {
+            // An override is a health state that an operator forced.
+            (Some(BlockReason::Asleep { .. } | BlockReason::Probing { .. }), _) => {
+                WaitReason::State(Box::new(self.pool.state_cause(circuit, self.now)))
+            }
+            (Some(BlockReason::Cooling { .. }), _) => WaitReason::Cooldown,
+            (_, Some(rates)) => WaitReason::Limit {
+                rate: rates.effective,
+                lowered: self.lowered(circuit, &rates),
+            },
+            (Some(BlockReason::Full { max, rule, .. }), None) => WaitReason::Concurrency { most: max, rule },
+            (Some(BlockReason::Overdue) | None, None) => WaitReason::Turn,
+        }
+    }
+
+    /// Returns the lowered limit, if it is one. Most calls wait for a limit as configured, without a snapshot.
+    fn lowered(&mut self, circuit: usize, rates: &LimitRates) -> Option<LoweredLimit> {
+        if !rates.are_lowered() {
+            return None;
+        }
+        let health = self.pool.circuits.get_mut(circuit).health.snapshot(self.now);
+        rates.lowered(Some(&health), self.now)
+    }
+
+    /// Returns the rates of the limit that allows the call last.
+    fn delaying_limit(&mut self, group: u32, (fit, scope): (EarliestFit, LimitScope)) -> Option<LimitRates> {
+        let limits = match scope {
+            LimitScope::Group => self.pool.own(group, self.now),
+            LimitScope::Api => &mut self.pool.limits.shared,
+        };
+        limits.rates_of(fit.limit?, self.now)
+    }
+
+    /// Returns the cause that delays the first waiter of a group.
+    pub(in crate::upstream) fn first_reason(&mut self, group: u32) -> Option<WaitReason> {
+        let (_, key) = self.wait.group(group).head(self.wait.aging)?;
+        Some(self.explain_waiter(key)?.reason)
     }
 
     fn ahead(&self, group: u32, request: AcquireRequest, number: u64) -> QueueAhead {
@@ -97,7 +145,13 @@ impl WaitEstimator<'_> {
     }
 
     /// Returns the later of the earliest fits in the group's limits and in the shared ones.
-    fn find_fit(&mut self, request: AcquireRequest, number: u64, ahead: QueueAhead, time: FitTime) -> EarliestFit {
+    fn find_fit(
+        &mut self,
+        request: AcquireRequest,
+        number: u64,
+        ahead: QueueAhead,
+        time: FitTime,
+    ) -> (EarliestFit, LimitScope) {
         let limits = self.pool.own(request.group, time.now);
         let own = limits.find_fit(time, ahead, request.cost);
         let mut fit = self.pool.limits.shared.find_fit(time, ahead, request.cost);
@@ -112,7 +166,11 @@ impl WaitEstimator<'_> {
             }
             fit = next;
         }
-        if fit.at > own.at { fit } else { own }
+        if fit.at > own.at {
+            (fit, LimitScope::Api)
+        } else {
+            (own, LimitScope::Group)
+        }
     }
 
     /// Returns the waiters of other groups that go before a call and can start by `until`.

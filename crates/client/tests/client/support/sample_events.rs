@@ -5,9 +5,11 @@ use std::time::Duration;
 use outflow::cache::DiskState;
 use outflow::core::{
     AttemptReport, Cost, Fault, HealthState, HealthTransition, LimitDrift, MeterEvent, Nanos, OutcomeClass, Rate,
-    TransitionReason as Moved, WallTime,
+    TransitionFigures, TransitionReason as Moved, WallTime,
 };
-use outflow::event::{CacheLabel, CallFinished, EventKind, FailureLabel, HealthGauges, StatusLabel, TaskState};
+use outflow::event::{
+    CacheLabel, CallFinished, DriftChange, EventKind, FailureLabel, HealthGauges, StatusLabel, TaskState,
+};
 use outflow::{Event, Refusal, RefusalReason, ResolveError, WaitEstimate, WaitReason};
 use smol_str::SmolStr;
 
@@ -94,6 +96,7 @@ pub(crate) fn health(text: &str) -> Vec<EventKind> {
                 reason: Moved::SuccessWindowOk,
                 at: Nanos::from_secs(100),
                 until: None,
+                figures: TransitionFigures::default(),
             },
             vitals: HealthGauges {
                 state: HealthState::HalfOpen,
@@ -154,6 +157,7 @@ pub(crate) fn limits(text: &str) -> Vec<EventKind> {
                 evidence,
                 lasting: Duration::from_mins(1),
             }),
+            change: DriftChange::Lowered,
         },
         EventKind::Usage {
             group: group.clone(),
@@ -205,6 +209,7 @@ pub(crate) fn finished(text: &str) -> CallFinished {
         attempts: 2,
         state: HealthState::Normal,
         waited: Duration::from_millis(45),
+        retry_after: None,
         request_id: SmolStr::new(text),
         trace_id: Some(SmolStr::new(text)),
     }

@@ -110,7 +110,9 @@ fn a_ramp_continues_in_new_steps() {
     };
     reload(&mut api, &settings);
     let next = stepped.saturating_add(SECOND * 120);
-    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::Ramping { next });
+    // From 55 of 100 by half: 82, then the top.
+    let end = Some(next.saturating_add(SECOND * 120));
+    assert_eq!(api.health.snapshot(api.now).ramp, RampStage::Ramping { next, end });
     assert_eq!(api.health.effective(rate("100/s")), rate("55/s"));
     assert_eq!(api.wake_when_due(), None);
     assert_eq!(api.now, next);

@@ -59,6 +59,20 @@ fn network_faults_count_and_404s_do_not() {
     assert_eq!(landed(AttemptReport::status(401)), HealthState::Normal);
 }
 
+// Three successes and a ban. The Sleep counts nothing, and was shown with 0 % of failures.
+#[test]
+fn a_state_keeps_the_figures_that_led_to_it() {
+    let mut api = Api::usual();
+    api.calls(3, Outcome::SUCCESS);
+    let slept = api.call(Outcome::BANNED).transition().expect("it sleeps");
+    assert_eq!((slept.figures.streak, slept.figures.failures), (1, 1));
+    assert_eq!((slept.figures.counts.success, slept.figures.counts.throttled), (3, 1));
+    let asleep = api.health.snapshot(api.now);
+    assert_eq!((asleep.counts.failure_ppm(), asleep.error_ppm()), (0, 250_000));
+    let probing = api.wake_when_due().expect("the Sleep ends");
+    assert_eq!(probing.figures, slept.figures, "it counted none of its own");
+}
+
 #[test]
 fn a_flood_of_404s_hides_no_throttles() {
     let mut api = Api::usual();

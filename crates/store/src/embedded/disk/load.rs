@@ -7,7 +7,7 @@ use std::mem;
 use std::time::Duration;
 
 use outflow_core::{ClockPair, WallTime};
-use rusqlite::{Connection, Row, ffi, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, ffi, params};
 
 use super::int_codec::{from_millis, from_nanos, to_sql, to_u64};
 use super::rows::{
@@ -78,6 +78,14 @@ fn read_total(state: &mut StoreState) -> rusqlite::Result<()> {
     })
 }
 
+/// Returns the end of the last job of an action.
+fn read_last_end(reader: &Connection, action: u32) -> rusqlite::Result<Option<WallTime>> {
+    let sql = "SELECT at FROM outcome WHERE action = ?1 ORDER BY place DESC LIMIT 1";
+    let mut statement = reader.prepare_cached(sql)?;
+    let at = statement.query_row(params![action], |row| row.get(0)).optional()?;
+    Ok(at.map(from_millis))
+}
+
 fn read_lanes(state: &mut StoreState) -> rusqlite::Result<()> {
     for (id, name) in rows(&state.reader, "SELECT id, name FROM lane", |row| {
         Ok((row.get(0)?, name_from_row(row, 1)?))
@@ -103,7 +111,13 @@ fn read_actions(state: &mut StoreState, moment: ClockPair) -> rusqlite::Result<(
                fate, paused, live, done, dead, failed, cancelled, throttles, busy FROM action";
     for (id, action, counts) in rows(&state.reader, sql, action_from_row)? {
         state.ids.observe(id);
-        let action = ActionEntry::from_state(action, counts, moment);
+        let mut action = ActionEntry::from_state(action, counts, moment);
+        if action.state.ended.is_none()
+            && let Some(at) = read_last_end(&state.reader, id)?
+        {
+            action.progressed = action.progressed.max(at);
+            action.restart_timeout(moment);
+        }
         state.actions.insert(id, action);
     }
     Ok(())

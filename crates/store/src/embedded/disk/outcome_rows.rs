@@ -89,7 +89,7 @@ impl SqlWriter<'_> {
                    WHERE seq = ?3";
         let last_error = match over.status {
             JobStatus::Failed => self.read_last_error(over.seq)?,
-            _ => None,
+            _ => over.reason.clone(),
         };
         let result = over.result.as_ref();
         let until = result.map(|result| to_millis(over.at.saturating_add(result.keep)));

@@ -23,7 +23,7 @@ use crate::tenant::PageRequest;
 pub(crate) fn open(state: &mut StoreState, spec: ActionSpec, moment: ClockPair) {
     state.log.needs_sync = true;
     let known = state.actions.find_mut(&spec.id);
-    match known.filter(|(_, action)| !action.stage().is_over()) {
+    match known.filter(|(_, action)| !action.is_reusable()) {
         Some((id, action)) => {
             action.state.spec = spec;
             action.restart_timeout(moment);
@@ -100,11 +100,14 @@ fn report_action(state: &StoreState, id: u32, paused: &[u32]) -> rusqlite::Resul
     Ok(Some(action.report(held)))
 }
 
-/// Fails actions past their timeout that have open jobs.
+/// Fails actions that made no progress within their timeout and have open jobs.
 pub(crate) fn fail_overdue(state: &mut StoreState, limit: usize, moment: ClockPair) {
     let is_open = |action: &ActionEntry| !action.stage().is_over() && !action.is_finished();
     let actions = state.actions.iter_mut();
-    let overdue = actions.filter(|(_, action)| action.expires <= moment.now && is_open(action));
+    let overdue = actions.filter_map(|(id, action)| {
+        action.extend_timeout(moment.now);
+        (action.expires <= moment.now && is_open(action)).then_some((id, action))
+    });
     let mut ended = Vec::new();
     for (id, action) in overdue.take(limit) {
         action.end_early(ActionEnd::Failed, moment.wall);

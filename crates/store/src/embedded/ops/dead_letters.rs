@@ -4,16 +4,15 @@ use bytes::Bytes;
 use outflow_core::WallTime;
 use rusqlite::{Row, params};
 
-use super::actions::job_name;
+use super::actions::{job_name, record_action};
 use super::transitions::{count, enqueue};
-use crate::action::ActionStage;
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::embedded::disk::int_codec::{from_millis, to_count, to_millis, to_sql, to_u64};
 use crate::embedded::disk::outcome_rows::SELECT_ERRORS;
 use crate::embedded::disk::rows::entry_from_row;
 use crate::embedded::disk::write_op::{LetterOp, LetterWrite, WriteOp};
 use crate::embedded::state::StoreState;
-use crate::embedded::state::action::ActionEntry;
+use crate::embedded::state::action::{ActionEnd, ActionEntry};
 use crate::embedded::state::job_entry::JobEntry;
 use crate::job::AttemptError;
 use crate::name::Name;
@@ -141,9 +140,10 @@ fn letter_from_row(state: &StoreState, row: &Row<'_>) -> rusqlite::Result<Option
     };
     let action: Option<u32> = row.get(4)?;
     let action = action.and_then(|id| Some((id, state.actions.get(id)?)));
-    let is_open = |action: &ActionEntry| action.stage() < ActionStage::Aggregating;
+    // Only an action that ended early goes on without the job.
+    let keeps_jobs = |action: &ActionEntry| action.state.end == ActionEnd::Open;
     let (action, ended_action) = match action {
-        Some((id, action)) if is_open(action) => (Some(id), None),
+        Some((id, action)) if keeps_jobs(action) => (Some(id), None),
         Some((id, _)) => (None, Some(id)),
         None => (None, None),
     };
@@ -189,9 +189,20 @@ pub(crate) fn restore_letter(state: &mut StoreState, letter: LetterWrite) {
         counts.dead -= 1;
         counts.queued += 1;
     });
+    continue_action(state, entry.action);
     state.lanes.add_job(entry.position);
     state.runs.restore(seq);
     enqueue(state, seq, entry);
+}
+
+/// Clears the end of an action that has a job again, unless its end was notified.
+fn continue_action(state: &mut StoreState, action: Option<u32>) {
+    let Some((id, action)) = action.and_then(|id| Some((id, state.actions.get_mut(id)?))) else {
+        return;
+    };
+    if !action.state.notified && action.state.ended.take().is_some() {
+        record_action(state, id);
+    }
 }
 
 /// Letters that one piece reads under the store's lock.

@@ -72,6 +72,10 @@ fn apply(state: &mut StoreState, mut claim: ClaimState, end: JobEnd, moment: Clo
             dead_letter(state, claim, result, moment)
         }
         JobEnd::Throttled { after, cooldown: park } => throttle(state, claim, after, park, moment),
+        JobEnd::ApiFailed { after, message } => {
+            record_error(state, claim.seq, message, moment);
+            wait_for_api(state, claim, after, moment)
+        }
         JobEnd::Returned => {
             let history = &mut claim.entry.history;
             history.attempts = history.attempts.saturating_sub(1);
@@ -109,6 +113,17 @@ fn throttle(
         }
     }
     settled
+}
+
+/// Delays a job that the API failed, and refunds its charge.
+fn wait_for_api(state: &mut StoreState, mut claim: ClaimState, after: Duration, moment: ClockPair) -> SettleResult {
+    claim.entry.history.reset_recoveries();
+    if has_lost_action(state, &claim) {
+        return finish_claim(state, claim, JobStatus::Cancelled, moment);
+    }
+    refund_turn(state, &mut claim);
+    delay(state, &claim, MarkState::Retry, after, moment);
+    SettleResult::Waits
 }
 
 /// Counts a throttle when it happens, for the job, its tenant and its action.
@@ -158,8 +173,8 @@ fn delay_deferred(state: &mut StoreState, claim: &ClaimState, by: Defer, moment:
     let non_ready = others.unwrap_or(0) + 1;
     let (backoff, speed) = match by {
         Defer::Fixed(span) => (span, 0),
-        Defer::Formula { rule, global } => {
-            let speed = rate_limit_speed(global, state.active_tenants);
+        Defer::Formula { rule, global, most } => {
+            let speed = rate_limit_speed(global, state.active_tenants).min(most);
             let reading = rule.reading(non_ready, speed);
             (reading.backoff, reading.speed)
         }
@@ -295,6 +310,10 @@ const fn starts_again(claim: &ClaimState, end: &JobEnd) -> bool {
     match end {
         JobEnd::Done { .. } | JobEnd::Failed { .. } => false,
         JobEnd::Retry { .. } | JobEnd::RetryDeferred { .. } => claim.entry.history.retries < claim.entry.max_retries,
-        JobEnd::Throttled { .. } | JobEnd::Returned | JobEnd::Interrupted | JobEnd::Deferred(_) => true,
+        JobEnd::Throttled { .. }
+        | JobEnd::ApiFailed { .. }
+        | JobEnd::Returned
+        | JobEnd::Interrupted
+        | JobEnd::Deferred(_) => true,
     }
 }

@@ -152,10 +152,12 @@ fn match_action(state: &StoreState, name: &Name) -> ActionMatch {
     let Some((id, action)) = state.actions.find_entry(name) else {
         return ActionMatch::New;
     };
-    match action.stage() {
-        current if current.is_over() => ActionMatch::Over,
-        _ if action.state.closed => ActionMatch::Closed,
-        _ => ActionMatch::Open(id),
+    if action.is_reusable() {
+        ActionMatch::Over
+    } else if action.state.closed {
+        ActionMatch::Closed
+    } else {
+        ActionMatch::Open(id)
     }
 }
 

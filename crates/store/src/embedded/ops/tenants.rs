@@ -14,7 +14,7 @@ use crate::embedded::state::StoreState;
 use crate::embedded::state::tenant::TenantState;
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{CongestionSample, ControlScope, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, ControlScope, TenantReport, TenantRule};
 
 /// Sets the rule of all tenants without their own. It is not written: every process sets it at its start.
 pub(crate) fn set_default_rule(state: &mut StoreState, rule: TenantRule) {
@@ -108,12 +108,33 @@ pub(crate) fn release_deferred(state: &mut StoreState, name: &Name, limit: u64, 
     tenant.map_or(0, |tenant| tenant.counts.non_ready)
 }
 
+/// Reports a tenant, with the lanes in which its jobs wait.
+pub(crate) fn report(state: &StoreState, id: u32) -> Option<TenantReport> {
+    let tenant = state.tenants.get(id)?;
+    let lanes = tenant.lanes.iter().filter_map(|lane| state.lanes.get(*lane));
+    let waits = lanes.filter(|lane| lane.tenants.get(&id).is_some_and(|own| own.queued > 0));
+    Some(tenant.report(waits.map(|lane| lane.name.clone()).collect()))
+}
+
+/// Returns true for the first caller in each interval of this length.
+pub(crate) fn begin_sampling(state: &mut StoreState, every: Duration, moment: ClockPair) -> bool {
+    let interval = moment.wall.as_duration().as_nanos() / every.as_nanos().max(1);
+    state.sampled.replace(interval) != Some(interval)
+}
+
 /// Records the congestion of tenants with work. It is not written: it covers the last hour of this
 /// process.
-pub(crate) fn sample_congestion(state: &mut StoreState, keep: Duration, moment: ClockPair) {
+pub(crate) fn record_congestion(
+    state: &mut StoreState,
+    samples: Vec<CongestionRecord>,
+    keep: Duration,
+    moment: ClockPair,
+) {
     catch_up(state, moment);
-    for (_, tenant) in state.tenants.iter_mut() {
-        tenant.sample(keep, moment.wall);
+    for sample in samples {
+        if let Some((_, tenant)) = state.tenants.find_mut(&sample.tenant) {
+            tenant.sample(&sample, keep, moment.wall);
+        }
     }
 }
 

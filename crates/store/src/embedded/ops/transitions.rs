@@ -26,6 +26,8 @@ pub(crate) struct JobEnding {
     pub(crate) at: WallTime,
     pub(crate) took: Duration,
     pub(crate) result: Option<StoredResult>,
+    /// The reason of a cancellation.
+    pub(crate) reason: Option<String>,
 }
 
 impl JobEnding {
@@ -39,6 +41,7 @@ impl JobEnding {
             at,
             took: Duration::ZERO,
             result: None,
+            reason: None,
         }
     }
 
@@ -96,8 +99,13 @@ pub(crate) fn count(
 }
 
 /// Ends a job that is in no queue, not delayed and no longer claimed.
-pub(crate) fn end_job(state: &mut StoreState, ending: JobEnding) {
+pub(crate) fn end_job(state: &mut StoreState, mut ending: JobEnding) {
     let JobEntry { position, action, .. } = ending.entry;
+    if let Some(action) = action.and_then(|id| state.actions.get_mut(id)) {
+        action.progress(ending.at);
+        let is_cancelled = ending.status == JobStatus::Cancelled;
+        ending.reason = action.timeout_reason().filter(|_| is_cancelled);
+    }
     count(state, position, action, |counts| {
         uncount(counts, ending.from);
         match ending.status {

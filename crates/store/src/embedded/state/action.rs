@@ -6,7 +6,7 @@ use outflow_core::{ClockPair, Nanos, WallTime};
 
 use super::job_entry::JobEntry;
 use super::named_table::{NamedEntry, NamedTable};
-use crate::action::{ActionReport, ActionSpec, ActionStage, JobCounts};
+use crate::action::{ActionReport, ActionSpec, ActionStage, JobCounts, timeout_reason};
 use crate::error::StoreError;
 use crate::name::Name;
 
@@ -56,6 +56,10 @@ pub(crate) struct ActionEntry {
     pub(crate) counts: JobCounts,
     /// The instant of its timeout.
     pub(crate) expires: Nanos,
+    /// The instant of its last progress. The disk has it in the outcomes.
+    pub(crate) progressed: WallTime,
+    /// True if a job ended since the timeout was computed.
+    has_progressed: bool,
     /// The end of the lease on its completion notice. Not on the disk: a new process starts without one.
     pub(crate) notifying_until: Nanos,
     /// Jobs that were next in order while it was paused.
@@ -82,16 +86,32 @@ impl ActionEntry {
             state,
             counts,
             expires: Nanos::ZERO,
+            progressed: WallTime::EPOCH,
+            has_progressed: false,
             notifying_until: Nanos::ZERO,
             held: BTreeMap::new(),
         };
+        action.progressed = action.state.opened;
         action.restart_timeout(moment);
         action
     }
 
+    /// Notes the end of a job: the timeout counts from it.
+    pub(crate) const fn progress(&mut self, at: WallTime) {
+        self.progressed = at;
+        self.has_progressed = true;
+    }
+
+    /// Moves the timeout after the last progress. Counted in monotonic time, so that a changed clock fails no action.
+    pub(crate) const fn extend_timeout(&mut self, now: Nanos) {
+        if std::mem::replace(&mut self.has_progressed, false) {
+            self.expires = now.saturating_add(self.state.spec.timeout);
+        }
+    }
+
     /// Computes the instant of the timeout from the spec.
     pub(crate) fn restart_timeout(&mut self, moment: ClockPair) {
-        let age = moment.wall.since(self.state.opened);
+        let age = moment.wall.since(self.progressed);
         let left = self.state.spec.timeout.saturating_sub(age);
         self.expires = moment.now.saturating_add(left);
     }
@@ -107,6 +127,12 @@ impl ActionEntry {
             ActionEnd::Open if state.closed => ActionStage::Dispatched,
             ActionEnd::Open => ActionStage::Created,
         }
+    }
+
+    /// Returns true if its name may be used again: a completed action may have requeued dead letters.
+    pub(crate) fn is_reusable(&self) -> bool {
+        let has_requeued = self.state.end == ActionEnd::Open && self.counts.open() > 0;
+        self.stage().is_over() && !has_requeued
     }
 
     /// Returns true if its completion notice may be sent: all of its jobs are over.
@@ -137,7 +163,13 @@ impl ActionEntry {
             opened: self.state.opened,
             started: self.state.started,
             ended: self.state.ended,
+            progressed: self.progressed,
         }
+    }
+
+    /// Returns the reason for which its unstarted jobs end, if it is the timeout.
+    pub(crate) fn timeout_reason(&self) -> Option<String> {
+        (self.state.end == ActionEnd::Failed).then(|| timeout_reason(self.state.spec.timeout))
     }
 }
 

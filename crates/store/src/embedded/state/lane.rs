@@ -8,6 +8,7 @@ use super::class_queue::{ClassQueue, LaneTenant};
 use super::job_entry::JobPosition;
 use super::priority_classes::CLASSES;
 use super::tenant::TenantState;
+use crate::claim::LaneLoad;
 use crate::name::Name;
 use crate::tenant::TenantRule;
 
@@ -99,6 +100,19 @@ impl LaneTable {
         let mut names: Vec<Name> = busy.map(|lane| lane.name.clone()).collect();
         names.sort();
         names
+    }
+
+    /// Counts the tenants of each lane that has work.
+    pub(crate) fn loads(&self) -> Vec<LaneLoad> {
+        let busy = self.lanes.values().filter(|lane| lane.open_jobs > 0);
+        let load = |lane: &LaneState| {
+            let waiting = lane.tenants.values().filter(|tenant| tenant.queued > 0).count();
+            LaneLoad {
+                lane: lane.name.clone(),
+                tenants: u64::try_from(waiting).unwrap_or(u64::MAX).max(1),
+            }
+        };
+        busy.map(load).collect()
     }
 
     pub(crate) fn position(&self, queue: u32) -> Option<JobPosition> {

@@ -9,7 +9,7 @@ use super::StoreState;
 use super::named_table::NamedEntry;
 use crate::action::JobCounts;
 use crate::name::Name;
-use crate::tenant::{CongestionSample, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, TenantReport, TenantRule};
 
 /// One tenant.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl TenantState {
         self.paused || limit.is_some_and(|limit| self.counts.in_flight >= limit)
     }
 
-    pub(crate) fn report(&self) -> TenantReport {
+    pub(crate) fn report(&self, lanes: Vec<Name>) -> TenantReport {
         TenantReport {
             name: self.name.clone(),
             rule: self.rule,
@@ -67,6 +67,7 @@ impl TenantState {
             last_backoff: self.last_backoff,
             speed: self.speed,
             last_update: self.last_update,
+            lanes,
         }
     }
 
@@ -80,13 +81,13 @@ impl TenantState {
     }
 
     /// Records its congestion if it has work, and drops samples older than `keep`.
-    pub(crate) fn sample(&mut self, keep: Duration, at: WallTime) {
+    pub(crate) fn sample(&mut self, sample: &CongestionRecord, keep: Duration, at: WallTime) {
         if self.counts.open() > 0 {
             self.history.push_back(CongestionSample {
                 at,
-                non_ready: self.counts.non_ready,
-                speed: self.speed,
-                backoff: self.last_backoff,
+                non_ready: sample.non_ready,
+                speed: sample.speed,
+                backoff: sample.backoff,
             });
         }
         while self.history.len() > 1

@@ -7,7 +7,7 @@ local name, operation = ARGV[3], ARGV[4]
 local action = action_of(name)
 
 local function open()
-  if action and is_over(action) then
+  if action and is_reusable(action) then
     be_clean(name)
     action = nil
   end
@@ -58,12 +58,12 @@ elseif operation == 'pause' or operation == 'resume' then
 elseif operation == 'cancel' then
   if not is_over(action) and not is_settled(action) then finish(CANCELLED) end
 elseif operation == 'fail' then
-  if action.st == 0 and now >= action.opened + action.timeout then
-    if is_settled(action) then
-      call('ZREM', K.adue, name)
-    else
-      finish(FAILED)
-    end
+  if action.st == 0 and now < times_out(action) then
+    call('ZADD', K.adue, times_out(action), name)
+  elseif action.st == COMPLETED or (action.st == 0 and is_settled(action)) then
+    call('ZREM', K.adue, name)
+  elseif action.st == 0 then
+    finish(FAILED)
   end
 elseif operation == 'cleaned' then
   if is_over(action) then call('ZREM', K.adue, name) end

@@ -21,12 +21,15 @@ local function stand_again(entry, job, action)
   entry.record = write_record(job, entry.record)
   local lane = lane_of(entry.lane)
   count_waiting(lane, 1)
-  if action then count(action, 'q', 1) end
+  if action then
+    count(action, 'q', 1)
+    call('SADD', P .. 'm:' .. action.name, lane.name .. ' ' .. entry.tenant)
+  end
   if job.remember then call('ZADD', K.names, 'inf', job.id) end
   give_back(lane, entry.tenant, entry)
 end
 
--- In an open action the requeued job replaces its earlier outcome. The place stays, so that those
+-- The requeued job replaces its earlier outcome. The place stays, so that those
 -- of other outcomes do.
 local function forget_failure(action, place)
   local key = P .. 'e:' .. action.name
@@ -51,9 +54,8 @@ local function deal(packed, entry, job, place)
     if action then count(action, 'fa', 1) end
     return
   end
-  -- An action whose jobs are over stays as it ended, notified or not: for it the job has failed,
-  -- and continues without it.
-  if action and (is_over(action) or is_settled(action)) then
+  -- An action that ended early goes on without the job: for it the job has failed.
+  if action and is_cut_short(action) then
     count(action, 'fa', 1)
     action = nil
   end

@@ -130,9 +130,9 @@ local function add_error(job, words)
   job.errors = job.errors + 1
 end
 
--- Fields of an action: its state, then its counters.
+-- Fields of an action: its state, then its counters, then the last end of a job.
 local ACTION = { 'st', 'closed', 'paused', 'opened', 'started', 'ended', 'timeout', 'keep', 'floor', 'told',
-  'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu' }
+  'q', 'nr', 'dl', 'hd', 'fl', 'dn', 'dd', 'fa', 'ca', 'th', 'bu', 'progressed' }
 local COMPLETED, FAILED, CANCELLED = 5, 6, 7
 
 local function action_of(name)
@@ -162,10 +162,13 @@ local function open_action(name)
   return action
 end
 
+-- The timeout counts from the last end of a job, or from the opening.
+local function times_out(action) return max(action.opened, action.progressed) + action.timeout end
+
 -- Sets the spec of an action. A present note begins with a sign, since it may be empty.
 local function specify(action, timeout, keep, note)
   action.timeout, action.keep, action.dirty = tonumber(timeout), tonumber(keep), true
-  call('ZADD', K.adue, action.opened + action.timeout, action.name)
+  call('ZADD', K.adue, times_out(action), action.name)
   if note == '' then
     call('HDEL', action.key, 'note')
   else
@@ -173,8 +176,12 @@ local function specify(action, timeout, keep, note)
   end
 end
 
+-- Counters of jobs that are over.
+local IS_END = { dn = true, dd = true, ca = true }
+
 local function count(action, field, by)
   action[field] = max(0, action[field] + by)
+  if by > 0 and IS_END[field] then action.progressed = now end
   action.dirty = true
 end
 
@@ -184,6 +191,12 @@ local function is_over(action) return action.st >= COMPLETED end
 local function is_settled(action)
   return (action.closed == 1 or is_over(action)) and action.q + action.fl == 0
 end
+
+-- Returns true if it ended before its jobs, which do not start any more.
+local function is_cut_short(action) return action.st == FAILED or action.st == CANCELLED end
+
+-- Returns true if its name may be used again: a completed action may have requeued dead letters.
+local function is_reusable(action) return is_over(action) and (is_cut_short(action) or is_settled(action)) end
 
 -- A name is not reused before all of its earlier jobs have ended.
 local function be_clean(name)
@@ -227,8 +240,14 @@ local DONE, ENDED_FAILED, EXPIRED, ENDED_CANCELLED = 1, 2, 3, 4
 -- Flag of an outcome whose error text precedes the stored result.
 local SPOKEN = 16
 
+local function timeout_reason(action)
+  return string.format('the action made no progress for %g s, its timeout: submit the job again, with a longer one',
+    action.timeout / 1000000)
+end
+
 local function record_outcome(action, ended, job, tenant, result, words)
   local status, expiry, said, body = 0, 0, '', ''
+  if ended == ENDED_CANCELLED and action.st == FAILED then words = timeout_reason(action) end
   if words then
     ended, said = ended + SPOKEN, pack('>H', #words) .. words
   end

@@ -4,19 +4,19 @@
 
 local query = ARGV[3]
 
--- Waiting jobs of a tenant with these slots.
+-- Waiting jobs of a tenant with these slots, and the lanes of the slots.
 local function waiting_of(name, slots)
-  local waits = 0
+  local waits, at_work = 0, {}
   each_piece_of_lanes(function(names)
     for _, at in ipairs(names) do
       local packed = call('HGET', P .. 'w:' .. at, name)
       if packed then
-        waits, slots = waits + ready(read_slot(packed)), slots - 1
+        waits, slots, at_work[#at_work + 1] = waits + ready(read_slot(packed)), slots - 1, at
         if slots == 0 then return true end
       end
     end
   end)
-  return waits
+  return waits, at_work
 end
 
 local function tenant_report(name)
@@ -28,13 +28,13 @@ local function tenant_report(name)
   if not own then r = usual end
   local t = {}
   for i = 1, 20 do t[i] = 0 end
-  local waits = 0
+  local waits, at_work = 0, {}
   if head then
     t = read_tenant(head, rests[name])
-    if t[20] > 0 then waits = waiting_of(name, t[20]) end
+    if t[20] > 0 then waits, at_work = waiting_of(name, t[20]) end
   end
   return { name, own and 1 or 0, r[6], r[7], r[2], r[3], r[4], paused, waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
-    t[9], t[10], t[14], t[15], t[16], t[17], t[18] }
+    t[9], t[10], t[14], t[15], t[16], t[17], t[18], unpack(at_work, 1, min(#at_work, CHUNK)) }
 end
 
 -- Paused tenants with waiting jobs: read once for all actions of a page.
@@ -129,6 +129,17 @@ local function left_of(name)
   return out
 end
 
+-- Returns lanes with the number of tenants in each. A slot is a tenant with jobs that could start; one lane
+-- has all tenants with work, also those whose jobs are deferred.
+local function lane_loads(after)
+  local out, alone = {}, call('ZCARD', K.lanes) == 1
+  for _, at in ipairs(call('ZRANGEBYLEX', K.lanes, after == '' and '-' or '(' .. after, '+', 'LIMIT', 0, CHUNK)) do
+    out[#out + 1] = at
+    out[#out + 1] = max(1, alone and g[15] or call('HLEN', P .. 'w:' .. at) - 1)
+  end
+  return out
+end
+
 local function page(key, report)
   local from = ARGV[4] == '' and '-' or '(' .. ARGV[4]
   local out = {}
@@ -172,6 +183,8 @@ elseif query == 'actions' then
   return page(K.actions, action_report)
 elseif query == 'lanes' then
   return call('ZRANGEBYLEX', K.lanes, ARGV[4] == '' and '-' or '(' .. ARGV[4], '+', 'LIMIT', 0, CHUNK)
+elseif query == 'loads' then
+  return lane_loads(ARGV[4])
 elseif query == 'overdue' then
   return call('ZRANGEBYSCORE', K.adue, '-inf', now, 'LIMIT', 0, tonumber(ARGV[4]))
 elseif query == 'resuming' then

@@ -1,6 +1,7 @@
--- Samples the congestion of tenants with work, or resets a tenant's statistics.
+-- Samples the congestion of tenants, or resets a tenant's statistics.
 --
--- ARGV: prefix, epoch, `all`, keep, after which name, how many; or `reset`, tenant.
+-- ARGV: prefix, epoch, `begin`, interval; or `record`, keep, then tenant and numbers of each sample; or `reset`,
+-- tenant.
 
 if ARGV[3] == 'reset' then
   local name = ARGV[4]
@@ -14,15 +15,21 @@ if ARGV[3] == 'reset' then
   return 1
 end
 
-local keep, from = tonumber(ARGV[4]), ARGV[5] == '' and '-' or '(' .. ARGV[5]
-local names = call('ZRANGEBYLEX', K.who, from, '+', 'LIMIT', 0, tonumber(ARGV[6]))
-if #names == 0 then return '' end
+-- One machine takes the samples of an interval.
+if ARGV[3] == 'begin' then
+  local interval = string.format('%.0f', floor(now / tonumber(ARGV[4])))
+  if call('HGET', K.epoch, 'sampled') == interval then return 0 end
+  call('HSET', K.epoch, 'sampled', interval)
+  return 1
+end
+
+local keep, names = tonumber(ARGV[4]), {}
+for i = 5, #ARGV, 2 do names[#names + 1] = ARGV[i] end
 load_tenants(names)
-for _, name in ipairs(names) do
-  local tenant = tenants[name]
-  if not tenant.idle then
+for i, name in ipairs(names) do
+  if not tenants[name].idle then
     local key = P .. 'k:' .. name
-    call('RPUSH', key, pack('>I7I7I7I7', now, tenant[12], tenant[17], tenant[16]))
+    call('RPUSH', key, pack('>I7', now) .. ARGV[4 + 2 * i])
     -- A few at a time: old samples go as fast as new ones come.
     for _ = 1, 4 do
       local first = call('LINDEX', key, 0)
@@ -32,4 +39,4 @@ for _, name in ipairs(names) do
     call('PEXPIRE', key, floor(keep / 1000) + 1)
   end
 end
-return names[#names]
+return 1

@@ -147,6 +147,52 @@ pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world:
     assert_eq!(stage(store, "act").await, ActionStage::Failed);
 }
 
+// 10 units: a job ends at 8, so that the action fails at 18 and not at 10. The last job says why it was cancelled.
+pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl StoreWorld) {
+    let store = world.store();
+    let unit = world.unit();
+    let spec = ActionSpec {
+        timeout: unit * 10,
+        ..ActionSpec::new(name("act"))
+    };
+    store.open(spec).await.expect("open");
+    let opened = report(store, "act").await;
+    assert_eq!(
+        (opened.progressed, opened.times_out()),
+        (opened.opened, None),
+        "no job is open"
+    );
+    store.submit(batch("act", jobs("a", 2))).await.expect("taken");
+    let first = claim_one(store).await;
+    world.advance(unit * 8).await;
+    settle(store, &first, done()).await;
+    assert!(finished(store).await.is_empty());
+    let progress = report(store, "act").await;
+    assert!(progress.progressed > progress.opened, "{progress:?}");
+    assert_eq!(
+        progress.times_out(),
+        Some(progress.progressed.saturating_add(unit * 10))
+    );
+    world.advance(unit * 5).await;
+    assert!(finished(store).await.is_empty());
+    assert_eq!(stage(store, "act").await, ActionStage::Running, "it made progress at 8");
+    world.advance(unit * 7).await;
+    assert_eq!(finished(store).await, ["act"]);
+    let failed = report(store, "act").await;
+    assert_eq!((failed.stage, failed.counts.cancelled), (ActionStage::Failed, 1));
+    assert_eq!(failed.times_out(), None);
+    let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    assert_eq!(
+        (outcomes[1].ended, outcomes[0].error.as_ref()),
+        (JobStatus::Cancelled, None)
+    );
+    let reason = outcomes[1].error.as_deref().expect("a reason");
+    assert!(
+        reason.contains("no progress for") && reason.contains("timeout"),
+        "{reason}"
+    );
+}
+
 // The worker dies: its claim is over when it is reaped, and not before.
 pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &impl StoreWorld) {
     let store = world.store();

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use outflow_core::{Priority, Rate, Weight};
 use outflow_store::{
-    ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery, JobEnd, JobQueue,
-    JobStatus, PageRequest, SettleResult, StoreControl, TenantRule, TenantStore,
+    ActionStage, ActionStore, CongestionRecord, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery,
+    JobEnd, JobQueue, JobStatus, NewJob, PageRequest, SettleResult, StoreControl, SubmitReceipt, TenantRule,
+    TenantStore,
 };
 
 use super::{StoreWorld, batch, claim, claim_one, done, ids, job, jobs, last, name, settle, settle_all, submit};
@@ -161,39 +162,71 @@ pub(crate) async fn purged_letters_stay_counted_as_failed(world: &impl StoreWorl
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
 
-pub(crate) async fn a_requeued_job_does_not_reopen_its_action(world: &impl StoreWorld) {
+// Its action was completed and notified: it stays so, and counts the job as done in the end.
+pub(crate) async fn a_requeued_job_counts_in_its_completed_action(world: &impl StoreWorld) {
     let store = world.store();
-    let last = last("act", jobs("a", 1));
-    store.submit(last).await.expect("taken");
+    store.submit(last("act", jobs("a", 1))).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
     store.mark_notified(&name("act")).await.expect("notified");
     let revived = store.requeue(&DeadLetterFilter::All).await.expect("revived");
     assert_eq!(revived, 1);
-    let report = store.action(&name("act")).await.expect("read");
-    let report = report.expect("known");
-    assert_eq!(report.stage, ActionStage::Completed);
-    assert_eq!((report.counts.failed, report.counts.open()), (1, 0));
+    let report = store.action(&name("act")).await.expect("read").expect("known");
+    assert_eq!((report.stage, report.is_over()), (ActionStage::Completed, false));
+    assert_eq!(
+        (report.counts.dead, report.counts.failed, report.counts.queued),
+        (0, 0, 1)
+    );
+    // Meanwhile the name is not free.
+    let taken = store.submit(batch("act", jobs("b", 1))).await.expect("answered");
+    assert_eq!(taken.receipts, [SubmitReceipt::Closed]);
     let job = claim_one(store).await;
     assert_eq!(settle(store, &job, done()).await, SettleResult::Done);
-    assert_eq!(store.job_counts().await.expect("counted").done, 1);
+    let report = store.action(&name("act")).await.expect("read").expect("known");
+    assert_eq!((report.stage, report.is_over()), (ActionStage::Completed, true));
+    assert_eq!((report.counts.done, report.counts.failed), (1, 0));
+    let outcomes = store.outcomes(&name("act"), 0, 9).await.expect("read");
+    let ends: Vec<_> = outcomes.iter().map(|one| one.ended).collect();
+    assert_eq!(ends, [JobStatus::Done]);
+    assert!(
+        store
+            .take_finished(FinishedQuery::peek(9))
+            .await
+            .expect("read")
+            .is_empty()
+    );
+    assert_eq!(store.audit().await.expect("counted"), 0);
+    store
+        .submit(batch("act", jobs("b", 1)))
+        .await
+        .expect("the name is free again");
+    assert_eq!(
+        store
+            .action(&name("act"))
+            .await
+            .expect("read")
+            .expect("known")
+            .counts
+            .done,
+        0
+    );
 }
 
-// Closed, and its one job over: a caller has already read its end.
-pub(crate) async fn a_requeued_job_does_not_change_a_finished_action(world: &impl StoreWorld) {
+// Closed, and its one job over: its end is notified after the requeued job.
+pub(crate) async fn a_requeued_job_delays_the_end_of_its_action(world: &impl StoreWorld) {
     let store = world.store();
-    let last = last("act", jobs("a", 1));
-    store.submit(last).await.expect("taken");
+    store.submit(last("act", jobs("a", 1))).await.expect("taken");
     let job = claim_one(store).await;
     settle(store, &job, failed()).await;
-    assert_eq!(
-        store.take_finished(FinishedQuery::peek(9)).await.expect("read").len(),
-        1
-    );
+    let finished = async || store.take_finished(FinishedQuery::peek(9)).await.expect("read");
+    assert_eq!(finished().await.len(), 1);
     assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 1);
-    let ripe = store.take_finished(FinishedQuery::peek(9)).await.expect("read");
+    assert!(finished().await.is_empty(), "a job waits");
+    let job = claim_one(store).await;
+    settle(store, &job, done()).await;
+    let ripe = finished().await;
     assert_eq!(ripe.len(), 1, "its end is still to be notified");
-    assert_eq!((ripe[0].counts.failed, ripe[0].counts.open()), (1, 0));
+    assert_eq!((ripe[0].counts.done, ripe[0].counts.failed), (1, 0));
     store.mark_notified(&name("act")).await.expect("notified");
     assert_eq!(store.audit().await.expect("counted"), 0);
 }
@@ -251,11 +284,10 @@ pub(crate) async fn a_requeued_job_has_one_outcome_in_an_open_action(world: &imp
         of("a-3", JobStatus::Failed),
     ];
     assert_eq!(outcomes().await, [&left[..], &later].concat());
-    // After the end of its action a dead letter is requeued without it: for the action it has
-    // failed.
+    // After all jobs are over, too.
     store.close(&name("act")).await.expect("closed");
     assert_eq!(store.requeue(&DeadLetterFilter::All).await.expect("revived"), 3);
-    assert_eq!(outcomes().await, [&left[..], &later].concat());
+    assert_eq!(outcomes().await, later[..2]);
 }
 
 pub(crate) async fn statistics_are_reset_only_without_deferred_jobs(world: &impl StoreWorld) {
@@ -281,21 +313,61 @@ pub(crate) async fn samples_record_the_congestion_of_a_tenant(world: &impl Store
     let store = world.store();
     let unit = world.unit();
     submit(store, jobs("a", 2)).await;
-    let taken = claim_one(store).await;
-    let hour = JobEnd::Deferred(Defer::Fixed(Duration::from_hours(1)));
-    settle(store, &taken, hour).await;
+    let sample = |tenant| CongestionRecord {
+        tenant: name(tenant),
+        non_ready: 7,
+        speed: 10,
+        backoff: Duration::from_hours(1),
+    };
     for _ in 0..3 {
-        store.sample_congestion(unit * 10).await.expect("remembered");
+        let samples = vec![sample("a"), sample("b")];
+        store.record_congestion(samples, unit * 10).await.expect("remembered");
         world.advance(unit * 6).await;
     }
     let history = store.congestion_history(&name("a"), 9).await.expect("read");
     assert_eq!(history.len(), 2);
     assert!(history[0].at < history[1].at, "the oldest first");
-    let seen = (history[0].non_ready, history[0].backoff);
-    assert_eq!(seen, (1, Duration::from_hours(1)));
+    let seen = (history[0].non_ready, history[0].speed, history[0].backoff);
+    assert_eq!(seen, (7, 10, Duration::from_hours(1)));
     let last = store.congestion_history(&name("a"), 1).await.expect("read");
     assert_eq!(last, history[1..]);
     assert!(store.congestion_history(&name("b"), 9).await.expect("read").is_empty());
+}
+
+// Of two callers in each of four intervals, one takes the samples.
+pub(crate) async fn one_caller_takes_the_samples_of_an_interval(world: &impl StoreWorld) {
+    let store = world.store();
+    let every = world.unit() * 10;
+    let mut taken = 0;
+    for _ in 0..4 {
+        for _ in 0..2 {
+            taken += u32::from(store.begin_sampling(every).await.expect("asked"));
+        }
+        world.advance(every).await;
+    }
+    assert_eq!(taken, 4);
+}
+
+// Two tenants wait in one lane, and one of them in another too.
+pub(crate) async fn a_tenant_reports_its_lanes_and_a_lane_its_tenants(world: &impl StoreWorld) {
+    let store = world.store();
+    let post = NewJob {
+        lane: name("post"),
+        ..job("a", "post")
+    };
+    submit(store, [jobs("a", 2), jobs("b", 1), vec![post]].concat()).await;
+    let lanes = async |tenant| {
+        let report = store.tenant(&name(tenant)).await.expect("read");
+        let mut lanes = report.expect("known").lanes;
+        lanes.sort();
+        lanes
+    };
+    assert_eq!(lanes("a").await, [name("mail"), name("post")]);
+    assert_eq!(lanes("b").await, [name("mail")]);
+    let mut loads = store.lane_loads().await.expect("read");
+    loads.sort_by(|one, other| one.lane.cmp(&other.lane));
+    let loads: Vec<_> = loads.iter().map(|load| (load.lane.as_str(), load.tenants)).collect();
+    assert_eq!(loads, [("mail", 2), ("post", 1)]);
 }
 
 // The action is kept for 5 units after its end.

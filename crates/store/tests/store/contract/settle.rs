@@ -111,6 +111,52 @@ pub(crate) async fn the_result_of_the_last_attempt_is_stored(world: &impl StoreW
     assert_eq!(after, outcomes, "what came of it is not its letter's to take away");
 }
 
+// Without a retry left it waits all the same, three times, and goes before later jobs. Its errors are kept.
+pub(crate) async fn a_job_that_the_api_failed_keeps_its_place_and_its_retries(world: &impl StoreWorld) {
+    let store = world.store();
+    let unit = world.unit();
+    let mut first = job("a", "a-0");
+    first.max_retries = 0;
+    store
+        .submit(batch("act", vec![first, job("a", "a-1")]))
+        .await
+        .expect("taken");
+    for attempt in 1..=3 {
+        let claimed = claim_one(store).await;
+        assert_eq!((claimed.id.as_str(), claimed.attempt), ("a-0", attempt));
+        assert_eq!((claimed.retries, claimed.throttles), (0, 0));
+        let end = JobEnd::ApiFailed {
+            after: unit * 2,
+            message: format!("status 50{attempt}"),
+        };
+        assert_eq!(settle(store, &claimed, end).await, SettleResult::Waits);
+        let counts = store.job_counts().await.expect("counted");
+        assert_eq!((counts.queued, counts.delayed, counts.throttles), (2, 1, 0));
+        world.advance(unit * 3).await;
+    }
+    let last = claim_one(store).await;
+    settle(store, &last, retry(Duration::ZERO)).await;
+    let dead = store.dead_letters(0, 9).await.expect("read");
+    let words: Vec<&str> = dead[0].history.iter().map(|of| of.message.as_str()).collect();
+    assert_eq!(words, ["status 501", "status 502", "status 503", "status 503"]);
+    assert_eq!((dead[0].attempts, dead.len()), (4, 1));
+    assert_eq!(claim_one(store).await.id, name("a-1"));
+}
+
+// Its action timed out or was cancelled meanwhile: it does not wait again.
+pub(crate) async fn a_job_that_the_api_failed_ends_with_its_cancelled_action(world: &impl StoreWorld) {
+    let store = world.store();
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
+    let claimed = claim_one(store).await;
+    let scope = outflow_store::ControlScope::Action(name("act"));
+    store.cancel(&scope).await.expect("cancelled");
+    let end = JobEnd::ApiFailed {
+        after: world.unit(),
+        message: "status 503".to_owned(),
+    };
+    assert_eq!(settle(store, &claimed, end).await, SettleResult::Cancelled);
+}
+
 pub(crate) async fn a_final_failure_is_dead_lettered_at_once(world: &impl StoreWorld) {
     let store = world.store();
     submit(store, vec![job("a", "x")]).await;
@@ -265,6 +311,7 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
         let put_off = Defer::Formula {
             rule: CongestionRule::default(),
             global: 10,
+            most: u64::MAX,
         };
         last = Some(settle(store, &job, JobEnd::Deferred(put_off)).await);
     }
@@ -279,6 +326,24 @@ pub(crate) async fn the_formula_defers_by_the_number_of_deferred_jobs(world: &im
     assert_eq!((report.last_backoff, report.speed), (Duration::from_secs(2), 5));
     assert_eq!(report.counts.non_ready, 5);
     assert!(report.last_update.is_some());
+}
+
+// 10 a second for one tenant, whose own limit allows 2: the fifth deferred job waits one base and two seconds.
+pub(crate) async fn the_formula_uses_the_lower_speed(world: &impl StoreWorld) {
+    let store = world.store();
+    submit(store, jobs("a", 5)).await;
+    let put_off = JobEnd::Deferred(Defer::Formula {
+        rule: CongestionRule::default(),
+        global: 10,
+        most: 2,
+    });
+    let settled = settle_all(store, &claim(store, 5).await, put_off).await;
+    let expected = SettleResult::Deferred {
+        backoff: Duration::from_secs(3),
+        non_ready: 5,
+        speed: 2,
+    };
+    assert_eq!(settled.last(), Some(&expected));
 }
 
 pub(crate) async fn a_claim_settles_once(world: &impl StoreWorld) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{CongestionRule, WallTime};
 use outflow_store::{
-    ActionSpec, ActionStage, ActionStore, ControlScope, DeadLetterFilter, DeadLetterStore, Defer, FinishedQuery,
-    JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch, TenantStore,
+    ActionSpec, ActionStage, ActionStore, CongestionRecord, ControlScope, DeadLetterFilter, DeadLetterStore, Defer,
+    FinishedQuery, JobEnd, JobQueue, PageRequest, SettleResult, StoreControl, SubmitBatch, TenantStore,
 };
 
 use super::*;
@@ -27,6 +27,7 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
     let formula = JobEnd::Deferred(Defer::Formula {
         rule: CongestionRule::default(),
         global: 4,
+        most: u64::MAX,
     });
     let ends = jobs.iter().map(|job| end(job, formula.clone())).collect();
     let put_off = |secs, non_ready| SettleResult::Deferred {
@@ -49,9 +50,16 @@ async fn a_job_without_quota_is_deferred_by_the_formula_and_released_early() {
             .expect_err("deferred")
             .is_refused()
     );
+    let sample = CongestionRecord {
+        tenant: name("a"),
+        non_ready: 3,
+        speed: 2,
+        backoff: Duration::from_secs(2),
+    };
+    let keep = Duration::from_mins(1);
     fixture
         .store
-        .sample_congestion(Duration::from_mins(1))
+        .record_congestion(vec![sample], keep)
         .await
         .expect("snapshot");
     let history = fixture.store.congestion_history(&name("a"), 5).await.expect("history");
@@ -244,7 +252,17 @@ async fn keys_after(fixture: &RedisFixture, round: usize, tenants: usize) -> Str
         store.submit(batch).await.expect("submitted");
     }
     store.close(&name("mail")).await.expect("closed");
-    store.sample_congestion(Duration::from_millis(1)).await.expect("seen");
+    let sample = |n| CongestionRecord {
+        tenant: name(&format!("t{n}")),
+        non_ready: 1,
+        speed: 1,
+        backoff: Duration::from_secs(1),
+    };
+    let samples = (0..tenants).map(sample).collect();
+    store
+        .record_congestion(samples, Duration::from_millis(1))
+        .await
+        .expect("seen");
     loop {
         let jobs = fixture.claim(500).await.jobs;
         if jobs.is_empty() {

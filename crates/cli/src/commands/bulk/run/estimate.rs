@@ -12,6 +12,8 @@ use crate::terminal::{format_span, millis};
 pub(super) struct RunEstimate {
     /// Least time by limits.
     pub(super) bounds: TenantBounds,
+    /// Time that a run takes while limits bind, to the end of the last call.
+    pub(super) expected: Duration,
     /// Time by calls in flight.
     pub(super) in_flight: Option<InFlightBound>,
     /// Assumed time of a call.
@@ -21,7 +23,18 @@ pub(super) struct RunEstimate {
 impl RunEstimate {
     /// Returns the bound on calls in flight, if it needs longer than the limits.
     fn binding(&self) -> Option<&InFlightBound> {
-        self.in_flight.as_ref().filter(|bound| bound.span > self.bounds.ideal)
+        self.in_flight.as_ref().filter(|bound| bound.span > self.last_start())
+    }
+
+    /// Returns the start of the last call while limits bind.
+    fn last_start(&self) -> Duration {
+        self.expected.saturating_sub(self.latency)
+    }
+
+    /// Returns the estimated duration.
+    fn span(&self) -> Duration {
+        let bound = self.binding().map(|bound| bound.span.saturating_add(self.latency));
+        bound.unwrap_or(self.expected)
     }
 
     /// Formats the estimate as text.
@@ -49,20 +62,18 @@ impl RunEstimate {
 
     /// Returns the duration and its cause.
     fn headline(&self) -> String {
-        let TenantBounds {
-            jobs, ideal, because, ..
-        } = &self.bounds;
+        let TenantBounds { jobs, because, .. } = &self.bounds;
+        let span = format_span(self.span());
         let Some(bound) = self.binding() else {
-            return format!("{jobs} jobs take at least {}, by {because}\n", format_span(*ideal));
+            return format!("{jobs} jobs take about {span}, by {because}\n");
         };
         format!(
-            "{jobs} jobs take about {}, by {}, if a call takes {:?} (`--latency`)\n\
+            "{jobs} jobs take about {span}, by {}, if a call takes {:?} (`--latency`)\n\
              the limits alone need {}, by {because}: above {:?} a call `{}` binds, raise it\n",
-            format_span(bound.span),
             bound.because,
             self.latency,
-            format_span(*ideal),
-            round(bound.binds_above(*ideal)),
+            format_span(self.expected),
+            round(bound.binds_above(self.last_start())),
             bound.setting,
         )
     }
@@ -71,17 +82,16 @@ impl RunEstimate {
     pub(super) fn to_json(&self) -> Value {
         let mut document = self.bounds.json();
         let binding = self.binding();
-        let span = binding.map_or(self.bounds.ideal, |bound| bound.span);
         let in_flight = binding.map(|bound| {
             json!({
                 "because": bound.because,
                 "setting": bound.setting,
                 "latency_ms": millis(self.latency),
-                "binds_above_ms": millis(bound.binds_above(self.bounds.ideal)),
+                "binds_above_ms": millis(bound.binds_above(self.last_start())),
             })
         });
         if let Some(fields) = document.as_object_mut() {
-            fields.insert("estimate_ms".to_owned(), millis(span).into());
+            fields.insert("estimate_ms".to_owned(), millis(self.span()).into());
             fields.insert("in_flight".to_owned(), in_flight.into());
         }
         document

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use outflow_bulk::{JobSpec, JobWork, views};
+use outflow_bulk::{FailureReasons, JobSpec, JobWork, views};
 use outflow_store::{ActionStore, AnyStore, JobOutcome, JobStatus, Name};
 
 use super::FailedLines;
@@ -32,6 +32,7 @@ pub(super) struct LineResults<'a> {
 struct LineFailure {
     tenant: Name,
     round: u32,
+    reason: Option<String>,
     /// True if the line is retried, and so does not count as over.
     is_open: bool,
 }
@@ -45,6 +46,8 @@ pub(super) struct LineCounts {
     pub(super) cancelled: u64,
     pub(super) throttles: u64,
     pub(super) attempts: u64,
+    /// Jobs that are not done, by reason.
+    pub(super) failures: FailureReasons,
     /// Finished jobs by tenant, and those of them that are not done.
     pub(super) tenants: BTreeMap<Name, (u64, u64)>,
     /// Position of the last counted outcome.
@@ -62,15 +65,19 @@ impl LineCounts {
         *counter += 1;
         self.throttles += u64::from(outcome.throttles);
         self.attempts += u64::from(outcome.attempts);
+        self.failures.add_outcome(outcome);
         self.position = outcome.place;
         let (over, not_done) = self.tenants.entry(outcome.tenant.clone()).or_default();
         *over += 1;
         *not_done += u64::from(outcome.ended != JobStatus::Done);
     }
 
-    fn forget_failure(&mut self, tenant: &Name) {
+    fn forget_failure(&mut self, failure: &LineFailure) {
         self.failed = self.failed.saturating_sub(1);
-        if let Some((over, not_done)) = self.tenants.get_mut(tenant) {
+        if let Some(reason) = &failure.reason {
+            self.failures.remove(reason);
+        }
+        if let Some((over, not_done)) = self.tenants.get_mut(&failure.tenant) {
             *over = over.saturating_sub(1);
             *not_done = not_done.saturating_sub(1);
         }
@@ -112,7 +119,7 @@ impl<'a> LineResults<'a> {
             if let Some(failure) = self.failed.get_mut(line)
                 && !std::mem::replace(&mut failure.is_open, true)
             {
-                self.counted.forget_failure(&failure.tenant);
+                self.counted.forget_failure(failure);
             }
         }
     }
@@ -178,6 +185,7 @@ impl<'a> LineResults<'a> {
                 let failure = LineFailure {
                     tenant: outcome.tenant.clone(),
                     round,
+                    reason: FailureReasons::reason(outcome),
                     is_open: false,
                 };
                 self.failed.insert(line, failure);

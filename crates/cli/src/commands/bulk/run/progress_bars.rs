@@ -31,6 +31,13 @@ pub(super) struct ProgressBars {
     before: Option<BTreeMap<Name, (u64, u64)>>,
 }
 
+/// Remaining time of a run, and what its jobs wait for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RunProgress {
+    pub(super) eta: Option<Duration>,
+    pub(super) waits: Vec<String>,
+}
+
 /// Work and limits of a tenant.
 struct TenantGoal {
     jobs: u64,
@@ -71,21 +78,24 @@ impl ProgressBars {
         self.shown.is_none_or(|shown| spent >= shown + every)
     }
 
-    /// Shows the bars, with the engine's estimate of the whole run.
-    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, eta: Option<Duration>) {
+    /// Shows the bars, with the engine's estimate of the whole run. A run in which no job ends says what it waits for.
+    pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, estimate: RunProgress) {
         self.before.get_or_insert_with(|| counted.tenants.clone());
         self.shown = Some(spent);
         let mut rows = self.rows(counted, spent);
         let over = counted.over();
+        let throughput = self.rate.record(over.saturating_sub(before), spent);
+        let is_stalled = throughput.idle >= STALLED;
         rows.push(TenantProgress {
             name: "all".to_owned(),
             over,
             not_done: over - counted.done,
             jobs: self.all.max(over),
-            throughput: self.rate.record(over.saturating_sub(before), spent),
+            throughput,
             allowed: None,
             lower_bound: Duration::ZERO,
-            eta,
+            eta: estimate.eta,
+            waits: estimate.waits.into_iter().filter(|_| is_stalled).collect(),
         });
         self.write(&rows);
     }
@@ -105,6 +115,7 @@ impl ProgressBars {
                 allowed: goal.allowed,
                 lower_bound: goal.lower_bound.saturating_sub(spent),
                 eta: None,
+                waits: Vec::new(),
             };
             bar.with_estimate()
         });
@@ -164,6 +175,9 @@ const REDRAW: Duration = Duration::from_millis(500);
 
 /// Gives seven hundred lines per bar in an hour.
 const LOG_PERIOD: Duration = Duration::from_secs(5);
+
+/// A run without an end for this long says what it waits for.
+const STALLED: Duration = Duration::from_secs(2);
 
 /// Leaves space for other output on a screen.
 const MAX_TENANTS: usize = 12;

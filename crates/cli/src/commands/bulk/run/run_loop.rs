@@ -21,7 +21,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
 
 use super::line_results::{FIRST_ROUND, LineResults};
-use super::progress_bars::ProgressBars;
+use super::progress_bars::{ProgressBars, RunProgress};
 use super::results::ResultWriter;
 use super::summary::RunSummary;
 use super::validate::ValidatedFile;
@@ -56,6 +56,18 @@ pub(super) struct RunLoop<'a> {
     bounds: Option<TenantBounds>,
     /// Bounds other than limits that held jobs back, each reported once.
     bottlenecks: BTreeSet<String>,
+    /// Attempts of ended jobs before this run, and throttles before its action.
+    attempts_before: u64,
+    throttles_before: u64,
+    unfinished: UnfinishedCounts,
+    progress: RunProgress,
+}
+
+/// Attempts and throttles of jobs that are not over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct UnfinishedCounts {
+    pub(super) attempts: u64,
+    pub(super) throttles: u64,
 }
 
 /// Lines of a file that are not over.
@@ -88,20 +100,28 @@ impl<'a> RunLoop<'a> {
             before: 0,
             bounds: None,
             bottlenecks: BTreeSet::new(),
+            attempts_before: 0,
+            throttles_before: 0,
+            unfinished: UnfinishedCounts::default(),
+            progress: RunProgress::default(),
         };
         run.skip_finished_actions().await?;
         run.results.writer.check_end()?;
         run.before = run.results.counted.over();
+        run.attempts_before = run.results.counted.attempts;
         Ok(run)
     }
 
     /// Reads results up to the first action that is not over or does not exist.
     async fn skip_finished_actions(&mut self) -> anyhow::Result<()> {
         while let Some(report) = self.store.action(&self.action.1).await? {
+            let throttles = self.results.counted.throttles;
             self.results.read_outcomes(&self.action.1).await?;
             if !report.stage.is_over() {
+                self.throttles_before = throttles;
                 break;
             }
+            self.throttles_before = self.results.counted.throttles;
             let next = self.action.0 + 1;
             self.action = (next, action_name(self.file.input, next)?);
         }
@@ -157,10 +177,10 @@ impl<'a> RunLoop<'a> {
             self.results.read_outcomes(&self.action.1).await?;
             let spent = self.clock.now().since(self.begun);
             if bars.is_due(spent) {
-                let progress = bulk.engine().progress(&self.action.1).await?;
-                let eta = progress.and_then(|progress| progress.eta);
-                bars.show(&self.results.counted, self.before, spent, eta);
+                self.progress = self.read_progress(bulk.engine()).await?;
+                bars.show(&self.results.counted, self.before, spent, self.progress.clone());
             }
+            self.unfinished = self.count_unfinished(bulk.engine()).await?;
             self.report_bottlenecks(bulk.engine(), &bars).await?;
             let missing = self.unserved().await?;
             if over && !all_submitted {
@@ -177,6 +197,27 @@ impl<'a> RunLoop<'a> {
                 bars.say(&message);
             }
         }
+    }
+
+    /// Reads the remaining time, and what jobs wait for.
+    async fn read_progress(&self, engine: &StoreEngine) -> anyhow::Result<RunProgress> {
+        let progress = engine.progress(&self.action.1).await?;
+        Ok(progress.map_or_else(RunProgress::default, |progress| RunProgress {
+            eta: progress.eta,
+            waits: progress.waits,
+        }))
+    }
+
+    /// Counts attempts and throttles of jobs that are not over; the others have outcomes.
+    async fn count_unfinished(&self, engine: &StoreEngine) -> anyhow::Result<UnfinishedCounts> {
+        let report = self.store.action(&self.action.1).await?;
+        let throttles = report.map_or(0, |report| report.counts.throttles);
+        let counted = &self.results.counted;
+        let all = self.attempts_before.saturating_add(engine.attempts());
+        Ok(UnfinishedCounts {
+            attempts: all.saturating_sub(counted.attempts),
+            throttles: throttles.saturating_sub(counted.throttles.saturating_sub(self.throttles_before)),
+        })
     }
 
     /// Says once what holds jobs back in place of limits. One look may miss it, so every poll looks.
@@ -264,9 +305,11 @@ impl<'a> RunLoop<'a> {
         Ok(missing)
     }
 
-    /// Writes the results of jobs that were in flight at an interruption.
-    pub(super) async fn write_results(&mut self) -> anyhow::Result<()> {
-        self.results.read_outcomes(&self.action.1).await
+    /// Writes the results of jobs that were in flight at an interruption, and counts the others.
+    pub(super) async fn write_results(&mut self, engine: &StoreEngine) -> anyhow::Result<()> {
+        self.results.read_outcomes(&self.action.1).await?;
+        self.unfinished = self.count_unfinished(engine).await?;
+        Ok(())
     }
 
     /// Fails if the reader of the results is gone.
@@ -286,6 +329,8 @@ impl<'a> RunLoop<'a> {
             counted,
             bounds: self.bounds,
             bottlenecks: self.bottlenecks,
+            unfinished: self.unfinished,
+            waits: self.progress.waits,
         }
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_bulk::TenantBounds;
+use outflow_bulk::{TenantBounds, views};
 use serde_json::{Value, json};
 
 use super::line_results::LineCounts;
-use super::run_loop::LoopEnd;
+use super::run_loop::{LoopEnd, UnfinishedCounts};
 use crate::exit::Exit;
 use crate::terminal::{format_span, millis};
 
@@ -25,6 +25,10 @@ pub(super) struct RunSummary {
     pub(super) bounds: Option<TenantBounds>,
     /// Bounds other than limits that held jobs back.
     pub(super) bottlenecks: BTreeSet<String>,
+    /// Attempts and throttles of jobs that are not over.
+    pub(super) unfinished: UnfinishedCounts,
+    /// What jobs waited for at the last look.
+    pub(super) waits: Vec<String>,
 }
 
 impl RunSummary {
@@ -54,21 +58,36 @@ impl RunSummary {
         let mut lines = vec![format!(
             "{} jobs{}: {}; {} attempts, {} throttled ({} a job)",
             counted.over(),
-            // Throttles of waiting jobs are not counted here.
             if self.ended == LoopEnd::Interrupted {
                 " over"
             } else {
                 ""
             },
             parts.join(", "),
-            counted.attempts,
-            counted.throttles,
+            self.attempts(),
+            self.throttles(),
             ratio(counted.throttles, counted.over()),
         )];
+        if !counted.failures.is_empty() {
+            lines.push(format!("not done: {}", counted.failures));
+        }
         lines.extend(self.comparison());
+        if self.ended == LoopEnd::Interrupted {
+            lines.extend(self.waits.iter().cloned());
+        }
         lines.extend(self.bottlenecks.iter().cloned());
         lines.extend(self.advice());
         lines.join("\n")
+    }
+
+    /// Returns the attempts of all jobs, over or not.
+    const fn attempts(&self) -> u64 {
+        self.counted.attempts + self.unfinished.attempts
+    }
+
+    /// Returns the throttles of all jobs, over or not.
+    const fn throttles(&self) -> u64 {
+        self.counted.throttles + self.unfinished.throttles
     }
 
     /// Compares the ideal with the actual time, if the run had work.
@@ -132,8 +151,10 @@ impl RunSummary {
             "failed": counted.failed,
             "expired": counted.expired,
             "cancelled": counted.cancelled,
-            "attempts": counted.attempts,
-            "throttles": counted.throttles,
+            "attempts": self.attempts(),
+            "throttles": self.throttles(),
+            "failures": views::failures(&counted.failures),
+            "waits": self.waits,
             "in_this_sitting": self.ended_here,
             "ideal_ms": bounds.map(|bounds| millis(bounds.ideal)),
             "because": bounds.map(|bounds| bounds.because.as_str()),
@@ -164,7 +185,37 @@ mod tests {
             spent: Duration::from_secs(4),
             bounds: None,
             bottlenecks: BTreeSet::new(),
+            unfinished: UnfinishedCounts::default(),
+            waits: Vec::new(),
         }
+    }
+
+    // One call was sent and throttled, and Ctrl-C came before it could go again.
+    #[test]
+    fn attempts_and_throttles_of_unfinished_jobs_count() {
+        let mut summary = summary(LineCounts::default(), LoopEnd::Interrupted);
+        summary.unfinished = UnfinishedCounts {
+            attempts: 1,
+            throttles: 1,
+        };
+        summary.waits = vec!["shop: the API is in Sleep, for another 9 min 58 s".to_owned()];
+        let text = summary.to_text();
+        assert!(text.contains("0 jobs over: 0 done; 1 attempts, 1 throttled"), "{text}");
+        assert!(text.contains("for another 9 min 58 s"), "{text}");
+        assert_eq!(
+            (&summary.to_json()["attempts"], &summary.to_json()["throttles"]),
+            (&json!(1), &json!(1))
+        );
+    }
+
+    #[test]
+    fn failures_are_listed_by_reason() {
+        let mut counted = LineCounts::default();
+        (0..8).for_each(|_| counted.failures.add("500"));
+        counted.failures.add("timeout");
+        let summary = summary(counted, LoopEnd::Finished);
+        assert!(summary.to_text().contains("not done: 8 × 500, 1 × timeout"));
+        assert_eq!(summary.to_json()["failures"][0], json!({ "reason": "500", "jobs": 8 }));
     }
 
     #[test]

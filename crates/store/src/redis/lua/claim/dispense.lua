@@ -100,7 +100,7 @@ local function fate(job, it)
   if parsed.deadline and parsed.deadline < it.start + origin then return LATE end
   if parsed.action then
     local action = action_of(parsed.action)
-    if not action or is_over(action) then return OVER end
+    if not action or is_cut_short(action) then return OVER end
     job.action = action
     if action.paused == 1 then return HELD end
   end

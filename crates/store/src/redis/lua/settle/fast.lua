@@ -10,17 +10,17 @@
 
 -- The general path.
 local general
-local HEAD = 22
+local HEAD = 29
 local A_FENCED = 6
 local TOOK_SIZE = 7
 
 -- The session's key, the number of claims, their fields, the entries found, their durations.
 local session_key, ends, fields, found, durations
 
--- Kind and three numbers of a settlement.
+-- Kind and four numbers of a settlement.
 local function form_of(i)
-  if durations ~= '' then return { 1, (unpacked('>I7', durations, TOOK_SIZE * (i - 1) + 1)), 0, 0 } end
-  return { unpacked('>BI7I7I7', ARGV[5 + i]) }
+  if durations ~= '' then return { 1, (unpacked('>I7', durations, TOOK_SIZE * (i - 1) + 1)), 0, 0, 0 } end
+  return { unpacked('>BI7I7I7I7', ARGV[5 + i]) }
 end
 
 -- Formats of several spans, made once: unpacking many at once costs a third of one at a time.

@@ -14,7 +14,7 @@ end
 load_tenants(names)
 
 local DONE_END, RETRY, FAILED_END, THROTTLED, RETURNED, PUT_OFF_FIXED = 1, 2, 3, 4, 5, 6
-local RETRY_PUT_OFF = 8
+local RETRY_PUT_OFF, API_FAILED = 8, 9
 local A_DONE, A_BURIED, A_WAITS, A_CANCELLED = 1, 2, 3, 5
 
 -- Entries to return are read before the first write, so that a foreign key stops the step here.
@@ -159,6 +159,21 @@ local function end_retry(entry, tenant, after, words, result)
   return A_WAITS
 end
 
+-- The API failed, and not the job: it waits without a retry, and its tenant gets the turn back.
+local function end_api_failed(entry, tenant, after, words)
+  local job = entry.job
+  survive(job)
+  add_error(job, words)
+  entry.record = write_record(job, entry.record)
+  refund(wait_again(entry), entry)
+  tenant[11] = tenant[11] + 1
+  g[3] = g[3] + 1
+  if entry.action then count(entry.action, 'dl', 1) end
+  delay(entry, now + after)
+  must_notify = true
+  return A_WAITS
+end
+
 -- A throttle counts when it happens, for any fate of its job.
 local function count_throttle(entry, tenant)
   local job = entry.job
@@ -205,7 +220,7 @@ end
 
 local function backoff_of(form, non_ready)
   if form[1] == PUT_OFF_FIXED then return form[2], 0 end
-  local speed = max(1, floor(form[4] / max(1, g[15])))
+  local speed = max(1, min(form[5], floor(form[4] / max(1, g[15]))))
   return min(form[2] + floor(non_ready / speed) * 1000000, form[3]), speed
 end
 
@@ -242,7 +257,7 @@ local function words_and_result(rest, form)
   return sub(rest, HEAD + 1, HEAD + form[2]), sub(rest, HEAD + 1 + form[2])
 end
 
--- Here all three numbers are in use, so the length comes first.
+-- Here all numbers are in use, so the length comes first.
 local function long_words_and_result(rest)
   local length, at = unpacked('>I7', rest, HEAD + 1)
   return sub(rest, at, at + length - 1), sub(rest, at + length)
@@ -269,6 +284,8 @@ for i = 1, ends do
     elseif kind == FAILED_END then
       entry.job.attempts = entry.job.attempts + 1
       answers[i] = end_dead_letter(entry, tenant, words_and_result(rest, form))
+    elseif kind == API_FAILED then
+      answers[i] = end_api_failed(entry, tenant, form[3], (words_and_result(rest, form)))
     elseif kind == THROTTLED then
       answers[i] = end_throttled(entry, tenant, form[2], form[3] == 1)
     elseif kind == RETURNED then

@@ -4,7 +4,7 @@ local groups = read_groups()
 local action, over, closed
 if action_name ~= '' then
   action = action_of(action_name)
-  over = action and is_over(action)
+  over = action and is_reusable(action)
   closed = action and not over and action.closed == 1
   careful = careful or closed
 end

@@ -20,6 +20,8 @@ pub(super) struct TenantProgress {
     pub(super) lower_bound: Duration,
     /// Remaining time by the engine's estimate.
     pub(super) eta: Option<Duration>,
+    /// Sentences about what jobs wait for, if none ended for a while.
+    pub(super) waits: Vec<String>,
 }
 
 impl TenantProgress {
@@ -87,6 +89,9 @@ impl TenantProgress {
         if let Some(left) = self.eta.filter(|_| self.remaining() > 0) {
             let _infallible = write!(text, ", {} left", format_span(left));
         }
+        for sentence in &self.waits {
+            let _infallible = write!(text, "; {sentence}");
+        }
         text
     }
 }
@@ -128,6 +133,7 @@ mod tests {
             allowed: None,
             lower_bound: Duration::ZERO,
             eta: None,
+            waits: Vec::new(),
         };
         bar.with_estimate()
     }

@@ -1,0 +1,164 @@
+//! Time that limits give a workload, as the engine spends it.
+//!
+//! A lower bound counts whole windows of each limit alone. Here several limits of one owner apply together, starts
+//! are spread over a second, an API counts a call until after its response, and the last call takes its time. So the
+//! result is what a run takes while limits bind, and a dry run and every ETA use it.
+
+mod limit_chain;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use outflow::core::{Cost, Decision, Limit, Nanos, Rate};
+use outflow::{DEFAULT_GROUP, Outflow};
+use outflow_store::Name;
+
+use super::lower_bound::group_limits;
+use super::throughput::{MAX_SPAN, MEASURED_SPAN, Throughput};
+use super::workload::{WorkAmount, Workload};
+use crate::engine::EngineContext;
+use crate::settings::EngineSettings;
+use crate::submit::lane::Lane;
+use limit_chain::LimitChain;
+
+/// Time that limits give the remaining work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct LimitTime {
+    /// Time until the last call ends; zero without limits.
+    pub(super) span: Duration,
+    /// Longest window of all limits whose rhythm a measured throughput has.
+    pub(super) window: Duration,
+}
+
+impl LimitTime {
+    /// Returns true if a throughput was measured for long enough to say more than the limits: the first calls start
+    /// slowly.
+    pub(super) fn trusts(self, measured: &Throughput) -> bool {
+        self.span.is_zero() || measured.span >= MEASURED_SPAN
+    }
+
+    /// Returns the time by limits if the estimate is less than a window above it: the quota of a window starts at its
+    /// begin, so that the last window ends early. A longer estimate says that something else binds.
+    pub(super) fn smooth(self, eta: Duration) -> Duration {
+        if !self.span.is_zero() && eta <= self.span.saturating_add(self.window) {
+            self.span
+        } else {
+            eta
+        }
+    }
+}
+
+/// Owner of limits that apply together.
+enum LimitOwner {
+    /// A lane, for limits of its group or of its whole API.
+    Lane(Name),
+    Tenant(Name),
+    AllTenants,
+}
+
+/// Limits of one owner, with the work that they count.
+struct OwnedLimits {
+    owner: LimitOwner,
+    chain: LimitChain,
+}
+
+impl Workload {
+    /// Returns the time until the last call ends, if limits bind, all of them are unused and a call takes this long:
+    /// the promise of a dry run.
+    pub fn expected_time(&self, client: &Outflow, settings: &EngineSettings, latency: Duration) -> Duration {
+        let owned = self.owned_limits(client, settings, latency);
+        let spans = owned.iter().map(|limits| limits.chain.span_from_start());
+        spans.max().unwrap_or_default().saturating_add(latency)
+    }
+
+    fn owned_limits(&self, client: &Outflow, settings: &EngineSettings, latency: Duration) -> Vec<OwnedLimits> {
+        let mut all = self.lane_limits(client, latency);
+        for (name, own) in self.tenants() {
+            if let Some(limit) = settings.tenant_limit(name) {
+                let chain = LimitChain::new([&limit], own.all, latency);
+                let owner = LimitOwner::Tenant(name.clone());
+                all.push(OwnedLimits { owner, chain });
+            }
+        }
+        if let Ok(global) = Rate::per_second(settings.global_rate) {
+            let chain = LimitChain::new([&Limit::sliding(global)], self.total(), Duration::ZERO);
+            let owner = LimitOwner::AllTenants;
+            all.push(OwnedLimits { owner, chain });
+        }
+        all
+    }
+
+    /// Returns the limits of groups, and of whole APIs.
+    fn lane_limits(&self, client: &Outflow, latency: Duration) -> Vec<OwnedLimits> {
+        let (mut all, mut apis) = (Vec::new(), BTreeMap::<String, (Name, WorkAmount)>::new());
+        for (lane, amount) in self.amounts() {
+            let Lane::Api { api, group } = Lane::from_name(lane) else {
+                continue;
+            };
+            let Some(known) = client.api(&api) else {
+                continue;
+            };
+            let group = group.as_deref().unwrap_or(DEFAULT_GROUP);
+            let chain = LimitChain::new(group_limits(&known, group), *amount, latency);
+            let owner = LimitOwner::Lane(lane.clone());
+            all.push(OwnedLimits { owner, chain });
+            let sum = apis.entry(api).or_insert_with(|| (lane.clone(), WorkAmount::default()));
+            sum.1.add(*amount);
+        }
+        for (api, (lane, amount)) in apis {
+            let known = client.api(&api);
+            let limits = known.iter().flat_map(|known| &known.rules.limits);
+            let chain = LimitChain::new(limits, amount, latency);
+            let owner = LimitOwner::Lane(lane);
+            all.push(OwnedLimits { owner, chain });
+        }
+        all
+    }
+}
+
+impl<S> EngineContext<S> {
+    /// Returns the time until the last call of this work ends, if limits bind and a call takes this long; nothing
+    /// if an API is paused. Without any limit it is zero.
+    pub(super) fn remaining_time(&self, workload: &Workload, latency: Duration) -> Option<LimitTime> {
+        let settings = self.settings.load();
+        let mut longest = LimitTime::default();
+        for lane in workload.lanes() {
+            longest.span = longest.span.max(self.first_wait(lane, Cost::ONE)?);
+        }
+        for OwnedLimits { owner, chain } in workload.owned_limits(&self.client, &settings, latency) {
+            let wait = |cost: Cost| match &owner {
+                LimitOwner::Lane(lane) => self.first_wait(lane, cost),
+                LimitOwner::Tenant(name) => {
+                    let rate = settings.rule(name).rate;
+                    self.start_limits.tenants.first_wait(name, rate, cost)
+                }
+                LimitOwner::AllTenants => None,
+            };
+            longest.span = longest.span.max(chain.span_after(wait));
+            longest.window = longest.window.max(chain.longest_window(MAX_SPAN));
+        }
+        if let Some(latest) = workload.latest() {
+            longest.span = longest.span.max(latest.since(self.clock.wall()));
+        }
+        if !longest.span.is_zero() {
+            longest.span = longest.span.saturating_add(latency);
+        }
+        Some(longest)
+    }
+
+    /// Returns the wait of a lane's next call of this cost; nothing if its API is paused or unknown, or never allows
+    /// the cost.
+    fn first_wait(&self, lane: &Name, cost: Cost) -> Option<Duration> {
+        let lane = Lane::from_name(lane);
+        if matches!(lane, Lane::Handler(_)) {
+            return Some(Duration::ZERO);
+        }
+        let (upstream, target) = lane.upstream(&self.client)?;
+        match upstream.check(target.with_cost(cost)) {
+            Decision::WaitUntil(Nanos::MAX) => None,
+            Decision::WaitUntil(at) => Some(at.since(upstream.now())),
+            Decision::Allow(()) => Some(Duration::ZERO),
+            Decision::Never => (cost == Cost::ONE).then_some(Duration::ZERO),
+        }
+    }
+}

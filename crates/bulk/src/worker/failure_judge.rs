@@ -1,0 +1,169 @@
+//! Decides who failed: the job or its API.
+//!
+//! A failure that is the API's costs the job no retry. The API's health says so while it is not Normal. Before it
+//! leaves Normal, the jobs do that started just before or just after: if three of them in a row failed too, the API
+//! fails. If it served one of the three that started just after, the job itself fails. A failure without evidence
+//! waits for some while other jobs can bring it, no longer than a few calls take, and is then the job's: one failing
+//! job alone shows nothing.
+//!
+//! A job that failed while the API served others is no witness: jobs that can never succeed must not hold up all
+//! others, nor each other.
+
+use std::time::Duration;
+
+use outflow::core::Decision;
+use outflow::{Target, Upstream};
+use outflow_core::{HealthState, Nanos};
+use outflow_store::{ClaimedJob, JobEnd};
+use tokio::time::timeout;
+
+use super::lane_history::{AttemptSign, LaneHistories, LaneHistory, SignKind};
+use crate::scheduler::strategy::AttemptFailure;
+use crate::settings::EngineSettings;
+
+/// Cause of a failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FailureCause {
+    Api,
+    Job,
+    /// The evidence is not sufficient yet.
+    Unclear,
+}
+
+/// One failed attempt, and the evidence about it.
+pub(super) struct FailureJudge<'a> {
+    pub(super) job: &'a ClaimedJob,
+    pub(super) began: Nanos,
+    pub(super) took: Duration,
+    /// Health of the API when the attempt began.
+    pub(super) health: HealthState,
+    pub(super) lane: &'a LaneHistory,
+    pub(super) lanes: &'a LaneHistories,
+    pub(super) upstream: (Upstream, Target),
+}
+
+impl FailureJudge<'_> {
+    /// Returns the end of the attempt if the API failed. Waits for evidence for a while.
+    pub(super) async fn api_failure(&self, settings: &EngineSettings, failure: &AttemptFailure) -> Option<JobEnd> {
+        self.lane.record(AttemptSign {
+            job: self.job.token.job,
+            began: self.began,
+            outcome: self.sign(),
+        });
+        let clear = timeout(self.patience(), self.wait_for_evidence()).await;
+        let is_api = clear.unwrap_or_else(|_| self.cause()) == FailureCause::Api;
+        is_api.then(|| JobEnd::ApiFailed {
+            after: self.wait(settings),
+            message: failure.message.clone(),
+        })
+    }
+
+    async fn wait_for_evidence(&self) -> FailureCause {
+        loop {
+            let mut changed = std::pin::pin!(self.lane.changed.notified());
+            changed.as_mut().enable();
+            match self.cause() {
+                FailureCause::Unclear if self.lane.has_others() && !self.lanes.is_closing() => changed.await,
+                cause => return cause,
+            }
+        }
+    }
+
+    /// Returns the time in which a few further calls start and end: a limit counts calls in flight, so that calls
+    /// without a response may go one after the other.
+    fn patience(&self) -> Duration {
+        let (upstream, target) = &self.upstream;
+        let limits = upstream.effective_limits(*target);
+        let spaces = limits.iter().map(|limit| {
+            let quantity = u32::try_from(limit.rate.quantity()).unwrap_or(u32::MAX);
+            limit.rate.per() / quantity.max(1)
+        });
+        let slowest = spaces.max().unwrap_or_default();
+        let one = slowest.saturating_add(self.took);
+        one.saturating_mul(FEW_STARTS).clamp(MIN_PATIENCE, MAX_PATIENCE)
+    }
+
+    /// Returns true if the job failed before while the API served others.
+    const fn is_suspect(&self) -> bool {
+        self.job.retries > 0
+    }
+
+    const fn sign(&self) -> SignKind {
+        if self.is_suspect() {
+            SignKind::FailedAgain
+        } else {
+            SignKind::Failed
+        }
+    }
+
+    /// Returns the cause, as far as it shows.
+    fn cause(&self) -> FailureCause {
+        let neighbours = self.lane.neighbours(self.job.token.job, self.began);
+        if self.is_unhealthy() || neighbours.all_failed() {
+            return FailureCause::Api;
+        }
+        if neighbours.is_complete() {
+            return FailureCause::Job;
+        }
+        FailureCause::Unclear
+    }
+
+    /// Returns true if the API's health explains the failure. In Throttle most calls are served, so it explains only
+    /// some failures of one job; of a suspect it explains none.
+    fn is_unhealthy(&self) -> bool {
+        let (upstream, target) = &self.upstream;
+        let states = [self.health, upstream.state(*target)];
+        let is_down = |state: &HealthState| !matches!(state, HealthState::Normal | HealthState::Throttle);
+        let is_slow = states.contains(&HealthState::Throttle) && self.excuses() < MAX_EXCUSES;
+        !self.is_suspect() && (states.iter().any(is_down) || is_slow)
+    }
+
+    /// Returns how many failed attempts of the job cost it no retry.
+    const fn excuses(&self) -> u32 {
+        let ClaimedJob {
+            attempt,
+            retries,
+            throttles,
+            ..
+        } = self.job;
+        attempt
+            .saturating_sub(*retries)
+            .saturating_sub(*throttles)
+            .saturating_sub(1)
+    }
+
+    /// Returns the wait until the API accepts calls again, and some more: other jobs probe the API first, so that one
+    /// that always fails cannot keep it asleep. A deadline ends the wait.
+    fn wait(&self, settings: &EngineSettings) -> Duration {
+        let (upstream, target) = &self.upstream;
+        let asleep = match upstream.check(*target) {
+            // A probe in flight decides, and has no known end.
+            Decision::WaitUntil(Nanos::MAX) | Decision::Allow(()) | Decision::Never => Duration::ZERO,
+            Decision::WaitUntil(at) => at.since(upstream.now()).min(MAX_WAIT),
+        };
+        let own = settings
+            .backoff
+            .delay(self.excuses().saturating_add(1), fastrand::u64(..));
+        let wait = asleep.saturating_add(own);
+        match self.job.deadline {
+            Some(deadline) => wait.min(deadline.since(upstream.timer().wall())),
+            None => wait,
+        }
+    }
+}
+
+/// Starts that bring evidence: as many as witnesses, and one that was in flight before.
+const FEW_STARTS: u32 = 4;
+
+/// A limit may count calls that broke off for some seconds, which delays further ones.
+const MIN_PATIENCE: Duration = Duration::from_mins(1);
+
+/// A failed job is retried after this, at any rate.
+const MAX_PATIENCE: Duration = Duration::from_mins(10);
+
+/// Excuses of a job in Throttle, where most calls are served: of a million jobs that each fail with a probability of
+/// a quarter, one uses up these and its retries.
+const MAX_EXCUSES: u32 = 6;
+
+/// An operator may wake the API at any time.
+const MAX_WAIT: Duration = Duration::from_mins(10);

@@ -1,0 +1,211 @@
+//! Recent attempts of a lane in this process: the evidence of who failed, and of what a stall waits for.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use outflow_core::Nanos;
+use outflow_store::{FencingToken, Name};
+use outflow_sync::Mutex;
+use tokio::sync::Notify;
+
+/// Histories of all lanes that this process has served.
+#[derive(Debug, Default)]
+pub(crate) struct LaneHistories {
+    lanes: Mutex<HashMap<Name, Arc<LaneHistory>>>,
+    closing: AtomicBool,
+}
+
+impl LaneHistories {
+    /// Returns the history of a lane, new or kept.
+    pub(crate) fn get(&self, lane: &Name) -> Arc<LaneHistory> {
+        Arc::clone(self.lanes.lock().entry(lane.clone()).or_default())
+    }
+
+    /// Ends all waits for evidence: the engine stops.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.lanes
+            .lock()
+            .values()
+            .for_each(|lane| lane.changed.notify_waiters());
+    }
+
+    /// Returns true if the engine stops.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
+
+/// Recent attempts of one lane.
+#[derive(Debug, Default)]
+pub(crate) struct LaneHistory {
+    state: Mutex<HistoryState>,
+    /// Notified when an attempt has ended.
+    pub(super) changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct HistoryState {
+    /// Last outcomes of distinct jobs, the oldest first.
+    recent: VecDeque<AttemptSign>,
+    /// Starts of attempts in flight, by claim.
+    in_flight: BTreeMap<u64, Nanos>,
+    last_error: Option<LaneError>,
+    /// True if jobs wait in the lane's queue.
+    has_queued: bool,
+}
+
+/// Outcome of one job, as evidence about its API.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AttemptSign {
+    pub(super) job: u64,
+    pub(super) began: Nanos,
+    pub(super) outcome: SignKind,
+}
+
+/// Kind of a sign.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SignKind {
+    /// The API served the job.
+    Served,
+    /// The job failed for the first time, or the API was failing before.
+    Failed,
+    /// The job failed, and had failed before while the API served others: it says nothing about the API.
+    FailedAgain,
+}
+
+/// Outcomes of the jobs that started just before and just after an attempt, the nearest first.
+#[derive(Debug)]
+pub(super) struct NeighbourSigns {
+    before: Vec<AttemptSign>,
+    after: Vec<AttemptSign>,
+    /// True if an attempt that started just after is still in flight.
+    is_open: bool,
+}
+
+impl NeighbourSigns {
+    /// Returns true if all jobs just before, or all just after, failed.
+    pub(super) fn all_failed(&self) -> bool {
+        let failed = |signs: &[AttemptSign]| {
+            signs.len() == WITNESSES && signs.iter().all(|sign| sign.outcome == SignKind::Failed)
+        };
+        failed(&self.before) || failed(&self.after)
+    }
+
+    /// Returns true if no further outcome can change what the jobs just after show.
+    pub(super) const fn is_complete(&self) -> bool {
+        self.after.len() == WITNESSES && !self.is_open
+    }
+}
+
+/// Last error of a lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LaneError {
+    pub(crate) message: String,
+    pub(crate) at: Nanos,
+}
+
+/// Attempts of a lane that have no response yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PendingAttempts {
+    pub(crate) count: usize,
+    /// Age of the oldest.
+    pub(crate) oldest: Duration,
+}
+
+impl LaneHistory {
+    /// Notes the start of an attempt; it counts as in flight until the returned mark drops.
+    pub(crate) fn begin(self: &Arc<Self>, token: FencingToken, now: Nanos) -> AttemptMark {
+        self.state.lock().in_flight.insert(token.claim, now);
+        AttemptMark {
+            history: Arc::clone(self),
+            claim: token.claim,
+        }
+    }
+
+    /// Notes if jobs wait in the lane's queue.
+    pub(crate) fn set_queued(&self, has_queued: bool) {
+        let before = std::mem::replace(&mut self.state.lock().has_queued, has_queued);
+        if before && !has_queued {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// Returns true if other jobs of the lane wait or are in flight.
+    pub(super) fn has_others(&self) -> bool {
+        let state = self.state.lock();
+        state.has_queued || !state.in_flight.is_empty()
+    }
+
+    /// Records the outcome of a job, in place of its earlier one.
+    pub(super) fn record(&self, sign: AttemptSign) {
+        let mut state = self.state.lock();
+        state.recent.retain(|known| known.job != sign.job);
+        if state.recent.len() == MAX_SIGNS {
+            state.recent.pop_front();
+        }
+        state.recent.push_back(sign);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
+    /// Records an error, for reports.
+    pub(super) fn note_error(&self, message: &str, at: Nanos) {
+        let message = message.to_owned();
+        self.state.lock().last_error = Some(LaneError { message, at });
+    }
+
+    /// Returns the outcomes of the jobs that started just before and just after an attempt.
+    pub(super) fn neighbours(&self, job: u64, began: Nanos) -> NeighbourSigns {
+        let state = self.state.lock();
+        let is_witness = |sign: &&AttemptSign| sign.job != job && sign.outcome != SignKind::FailedAgain;
+        let mut signs: Vec<_> = state.recent.iter().filter(is_witness).copied().collect();
+        signs.sort_unstable_by_key(|sign| sign.began);
+        let (before, after) = signs.split_at(signs.partition_point(|sign| sign.began < began));
+        let after: Vec<_> = after.iter().take(WITNESSES).copied().collect();
+        let last = after.last().map_or(Nanos::MAX, |sign| sign.began);
+        NeighbourSigns {
+            is_open: state.in_flight.values().any(|start| (began..=last).contains(start)),
+            before: before.iter().rev().take(WITNESSES).copied().collect(),
+            after,
+        }
+    }
+
+    /// Returns the last error since the last success, if there is one.
+    pub(crate) fn last_error(&self) -> Option<LaneError> {
+        let state = self.state.lock();
+        let is_served = state.recent.back().is_some_and(|sign| sign.outcome == SignKind::Served);
+        state.last_error.clone().filter(|_| !is_served)
+    }
+
+    /// Returns the attempts without a response, if there are any.
+    pub(crate) fn pending(&self, now: Nanos) -> Option<PendingAttempts> {
+        let state = self.state.lock();
+        let first = state.in_flight.values().min()?;
+        Some(PendingAttempts {
+            count: state.in_flight.len(),
+            oldest: now.since(*first),
+        })
+    }
+}
+
+/// Mark of an attempt in flight.
+#[derive(Debug)]
+pub(crate) struct AttemptMark {
+    history: Arc<LaneHistory>,
+    claim: u64,
+}
+
+impl Drop for AttemptMark {
+    fn drop(&mut self) {
+        self.history.state.lock().in_flight.remove(&self.claim);
+    }
+}
+
+/// Jobs that must agree: two may fail together by coincidence, and more would use retries at a slow rate.
+const WITNESSES: usize = 3;
+
+/// Enough for the neighbours of an attempt that ended after its timeout, at thirty a second.
+const MAX_SIGNS: usize = 1_024;

@@ -1,0 +1,182 @@
+//! APIs that fail for a while: no job pays for it. Jobs that fail by themselves do.
+
+use std::time::Duration;
+
+use outflow_bulk::{JobSpec, JobWork, SchedulerKind};
+use outflow_core::Clock;
+use outflow_mock::{Fault, MockResponse, Script, ScriptMatch, ScriptedFault};
+use outflow_store::{ActionStore, DeadLetterStore, JobStatus, TenantStore};
+use tokio::time::sleep;
+
+use super::support::{Plan, World, get, gets, name, value};
+
+/// Usual latency of an API on another continent.
+const LATENCY: Duration = Duration::from_millis(150);
+
+/// Returns a plan of a user who knows the rate of an API which fails within this span.
+fn failing(rate: &str, span: std::ops::Range<u64>, fault: impl Into<ScriptedFault>) -> Plan {
+    let span = Duration::from_secs(span.start)..Duration::from_secs(span.end);
+    let plan = Plan::with_user_defaults(rate, LATENCY);
+    plan.mock
+        .rewrite(Script::new().rule(ScriptMatch::always().between(span), fault.into()));
+    plan
+}
+
+/// Name of an outage, and its fault.
+type OutageForm = (&'static str, fn() -> ScriptedFault);
+
+/// Sends a job to the path that always fails.
+fn fail_always(job: &mut JobSpec) {
+    if let JobWork::Call(call) = &mut job.work {
+        call.path = format!("/bad{}", call.path);
+    }
+}
+
+/// Checks that all jobs are done and that none used a retry.
+async fn assert_unharmed(world: &World, jobs: u64) {
+    let report = world.finished("a").await;
+    let dead = world.store().dead_letters(0, 3).await.expect("read");
+    assert_eq!((report.counts.done, report.counts.dead), (jobs, 0), "{dead:?}");
+    let used = value(world, "outflow_bulk_failed_attempts_total{how=\"job\"}");
+    assert_eq!(used, Some(0.0), "retries used");
+    world.assert_counts_match().await;
+}
+
+// 600 jobs at 10/s take a minute; the API fails in its first minute. Two minutes are ideal.
+#[tokio::test(start_paused = true)]
+async fn an_api_that_answers_500_for_a_minute_kills_no_job_and_costs_no_retry() {
+    for scheduler in [SchedulerKind::Permit, SchedulerKind::Backoff, SchedulerKind::Fixed] {
+        let plan = failing("10/s", 0..60, MockResponse::status(500));
+        let world = plan.with(|settings| settings.scheduler = scheduler).start().await;
+        let begun = world.now();
+        world.submit("a", gets("t", 600)).await;
+        assert_unharmed(&world, 600).await;
+        let took = world.now().since(begun);
+        // The others defer jobs in steps of a second, which costs them half of ten a second.
+        let most = if scheduler == SchedulerKind::Permit { 130 } else { 240 };
+        assert!(took < Duration::from_secs(most), "{scheduler:?}: {took:?}");
+        assert!(
+            world.mock.audit().count() < 660,
+            "{scheduler:?}: {}",
+            world.mock.audit().count()
+        );
+    }
+}
+
+// The outage begins while jobs are in flight, at a slow and at a fast rate, and in every form.
+#[tokio::test(start_paused = true)]
+async fn an_outage_in_the_middle_of_a_run_costs_no_job_a_retry() {
+    let forms: [OutageForm; 4] = [
+        ("503", || MockResponse::status(503).into()),
+        ("hang", || Fault::Hang.into()),
+        ("reset", || Fault::ResetUnread.into()),
+        ("wait", || MockResponse::status(503).header("retry-after", "30").into()),
+    ];
+    for (rate, jobs) in [("2/s", 120), ("30/s", 1_800)] {
+        for (form, fault) in forms {
+            let world = failing(rate, 20..80, fault()).start().await;
+            let begun = world.now();
+            world.submit("a", gets("t", jobs)).await;
+            assert_unharmed(&world, u64::try_from(jobs).expect("small")).await;
+            let took = world.now().since(begun);
+            // A minute of work, a minute of outage, and the way back.
+            assert!(took < Duration::from_secs(150), "{rate}, {form}: {took:?}");
+        }
+    }
+}
+
+// Every hundredth job always fails, and the API serves the others: these use their retries and end as dead letters.
+// The last one is alone with its failure in the end.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_while_others_are_served_is_dead_lettered() {
+    let plan = Plan::with_user_defaults("30/s", LATENCY);
+    plan.mock
+        .rewrite(Script::new().rule(ScriptMatch::path("/bad/**"), MockResponse::status(500)));
+    let world = plan.start().await;
+    let mut jobs = gets("t", 1_000);
+    jobs.push(get("t", 1_000));
+    jobs.iter_mut().step_by(100).for_each(fail_always);
+    world.submit("a", jobs).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.counts.done, report.counts.dead), (990, 11), "{report:?}");
+    let dead = world.store().dead_letters(0, 20).await.expect("read");
+    assert!(dead.iter().all(|letter| letter.attempts == 4), "{dead:?}");
+}
+
+// All jobs of one tenant fail and those of another are served: the first are dead letters, and the second done.
+#[tokio::test(start_paused = true)]
+async fn a_tenant_whose_jobs_all_fail_does_not_stop_others() {
+    let plan = Plan::with_user_defaults("30/s", LATENCY);
+    plan.mock
+        .rewrite(Script::new().rule(ScriptMatch::path("/bad/**"), MockResponse::status(500)));
+    let world = plan.start().await;
+    let begun = world.now();
+    let jobs = gets("bad", 200).into_iter().chain(gets("good", 600));
+    world.submit("a", jobs.collect()).await;
+    while world
+        .store()
+        .tenant(&name("good"))
+        .await
+        .expect("read")
+        .expect("known")
+        .counts
+        .done
+        < 600
+    {
+        sleep(Duration::from_secs(5)).await;
+        assert!(world.now().since(begun) < Duration::from_hours(1), "the good ones wait");
+    }
+}
+
+// The head of the queue always fails; the API was down and is up again. Other jobs probe it, too.
+#[tokio::test(start_paused = true)]
+async fn a_failing_job_at_the_head_does_not_keep_the_api_asleep() {
+    let plan = Plan::with_user_defaults("10/s", LATENCY);
+    let down = ScriptMatch::always().between(Duration::ZERO..Duration::from_mins(1));
+    plan.mock.rewrite(
+        Script::new()
+            .rule(down, MockResponse::status(503))
+            .rule(ScriptMatch::path("/t/0"), MockResponse::status(500)),
+    );
+    let world = plan.start().await;
+    let begun = world.now();
+    world.submit("a", gets("t", 100)).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.counts.done, report.counts.dead), (99, 1), "{report:?}");
+    let took = world.now().since(begun);
+    assert!(took < Duration::from_secs(150), "{took:?}");
+}
+
+// The API is down for an hour, and the jobs must start within a minute: they expire then.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_holds_during_an_outage() {
+    let world = failing("10/s", 0..3_600, MockResponse::status(503)).start().await;
+    let begun = world.now();
+    let deadline = world.time.wall().saturating_add(Duration::from_mins(1));
+    let mut jobs = gets("t", 50);
+    for job in &mut jobs {
+        job.deadline = Some(deadline);
+    }
+    world.submit("a", jobs).await;
+    let report = world.finished("a").await;
+    assert_eq!((report.counts.cancelled, report.counts.dead), (50, 0), "{report:?}");
+    let outcomes = world.store().outcomes(&name("a"), 0, 100).await.expect("read");
+    assert!(
+        outcomes.iter().all(|one| one.ended == JobStatus::Expired),
+        "{outcomes:?}"
+    );
+    let took = world.now().since(begun);
+    assert!(took < Duration::from_secs(70), "{took:?}");
+}
+
+// A shutdown does not wait for evidence about a failed job.
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_ends_the_wait_for_evidence() {
+    let world = failing("1/s", 0..60, MockResponse::status(500)).start().await;
+    world.submit("a", gets("t", 2)).await;
+    sleep(Duration::from_millis(500)).await;
+    let begun = world.now();
+    assert!(world.engine.stop().await);
+    assert!(world.now().since(begun) < Duration::from_millis(100));
+    assert_eq!(world.counts().await.delayed, 1);
+}

@@ -1,0 +1,84 @@
+//! A day of the demonstration in virtual time, with its own configuration, failures and load.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow::config::{Config, Environment};
+use outflow::core::HealthState;
+use outflow::{Api, IoStream, Outflow};
+use outflow_mock::{MockApi, Server};
+use outflow_testkit::{Background, LinkLatency, VirtualNet, VirtualTime};
+use tokio::time::interval;
+
+use super::{MockApis, config, flaky};
+
+/// Returns the API `flaky` as `dev` configures it, at the address of this server.
+fn configured(server: &Server) -> Api {
+    let urls = [server.url(), server.url(), server.url()];
+    let config = Config::read(&[config(&urls, 0, 0)], &MockApis::environment());
+    let apis = config.expect("valid").apis.into_iter();
+    let mut flaky = apis.filter(|api| api.name == "flaky");
+    flaky.next().expect("it is configured")
+}
+
+/// Connects a client to the API over a network in virtual time.
+fn connect(mock: &MockApi) -> (Outflow, Background<()>) {
+    let net = VirtualNet::new(1, LinkLatency::from_delay(Duration::ZERO));
+    let server = Arc::new(mock.in_memory());
+    let client = Outflow::builder().api(configured(&server));
+    let listener = net.clone();
+    let client =
+        client
+            .timer(Arc::new(VirtualTime::new()))
+            .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+                let net = net.clone();
+                Box::pin(async move {
+                    let stream: Box<dyn IoStream> = Box::new(net.connect().await?);
+                    Ok(stream)
+                })
+            }));
+    let accepting = Background::start(async move {
+        loop {
+            server.serve_stream(listener.accept().await);
+        }
+    });
+    (client.build().expect("valid"), accepting)
+}
+
+// One call a second, as the load of `dev` sends them. A quarter of the responses are failures, with retries one
+// call in sixty-four fails; the state may change, and every hour most calls succeed.
+#[tokio::test(start_paused = true)]
+async fn the_flaky_api_of_dev_stays_lively_for_a_day() {
+    let mock = flaky().expect("constants").build().expect("valid");
+    let (client, _accepting) = connect(&mock);
+    let mut second = interval(Duration::from_secs(1));
+    let mut worst = u32::MAX;
+    for hour in 0..24_u32 {
+        let mut good = 0;
+        for number in 0..3_600 {
+            second.tick().await;
+            let path = format!("/orders/{hour}-{number}");
+            let called = client.get("flaky", &path).send().await;
+            good += u32::from(called.is_ok_and(|response| response.status() == 200));
+            let state = client.upstream("flaky").expect("there").report().health[0]
+                .snapshot
+                .state;
+            assert_ne!(state, HealthState::CacheOnly, "hour {hour}, call {number}");
+        }
+        worst = worst.min(good);
+    }
+    assert!(worst >= 3_000, "{worst} of 3,600");
+}
+
+// A user who calls the mock past Outflow has no key.
+#[test]
+fn the_chat_api_of_dev_has_a_key_and_the_others_have_none() {
+    let urls = ["http://127.0.0.1:1", "http://127.0.0.1:2", "http://127.0.0.1:3"].map(str::to_owned);
+    let apis = Config::read(&[config(&urls, 0, 0)], &MockApis::environment())
+        .expect("valid")
+        .apis;
+    let with_key: Vec<_> = apis.iter().filter(|api| api.credential.is_some()).collect();
+    assert_eq!(with_key.len(), 1);
+    assert_eq!(with_key[0].name, "chat");
+    assert!(Config::read(&[config(&urls, 0, 0)], &Environment::empty()).is_err());
+}

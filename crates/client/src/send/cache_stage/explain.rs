@@ -1,0 +1,71 @@
+//! The decision about a call that is not made, cache included.
+
+use super::{CacheStage, is_cache_only, label};
+use crate::cache::CacheLookup;
+use crate::client::{ApiClient, CacheDirective, CallSpec};
+use crate::error::Error;
+use crate::event::CacheLabel;
+use crate::send::prepared::PreparedRequest;
+use crate::upstream::CallDecision;
+
+/// Returns what would happen to a call now. It takes nothing and sends nothing.
+pub(crate) async fn explain(client: &ApiClient, spec: Box<CallSpec>) -> Result<CallDecision, Error> {
+    let now = client.upstream.now();
+    let mut request = PreparedRequest::new(client, spec, now)?;
+    let cache_request = request.cache_request.take();
+    let (directive, options) = (request.spec.cache, request.acquire_options(now));
+    let decide = || client.upstream.decide(request.target, options);
+    match (&client.cache, cache_request) {
+        (Some(cache), Some(cache_request)) => {
+            let stage = CacheStage {
+                cache,
+                client,
+                cache_request,
+                flight_key: None,
+            };
+            let time_left = request.deadline.map(|deadline| deadline.since(now));
+            Ok(stage.explain(directive, time_left, decide).await)
+        }
+        _ if directive == CacheDirective::Only => Ok(CallDecision::Miss(None)),
+        _ => Ok(decide()),
+    }
+}
+
+impl CacheStage<'_> {
+    /// Takes the steps of [`response`](Self::response) in their order, where `decide` is the upstream's part.
+    async fn explain(
+        &self,
+        directive: CacheDirective,
+        time_left: Option<std::time::Duration>,
+        decide: impl FnOnce() -> CallDecision,
+    ) -> CallDecision {
+        if directive == CacheDirective::Only {
+            self.load_from_disk(time_left).await;
+            return self.any_label().map_or(CallDecision::Miss(None), CallDecision::Cached);
+        }
+        match self.look_up(time_left).await {
+            CacheLookup::Fresh(_) => CallDecision::Cached(CacheLabel::Hit),
+            _ if self.query().is_only_if_cached() => CallDecision::Miss(None),
+            CacheLookup::NotCacheable(_) => decide(),
+            CacheLookup::Missing => self.substituted(decide(), false),
+            CacheLookup::Stale { usable_on_error, .. } => self.substituted(decide(), usable_on_error),
+        }
+    }
+
+    /// Replaces a refusal by the stored response that would be served in its place.
+    fn substituted(&self, decision: CallDecision, is_usable: bool) -> CallDecision {
+        match decision {
+            CallDecision::Refuse(refusal) if is_cache_only(&refusal) => match self.any_label() {
+                Some(label) => CallDecision::Cached(label),
+                None => CallDecision::Miss(Some(refusal.reason)),
+            },
+            CallDecision::Refuse(_) if is_usable => CallDecision::Cached(CacheLabel::Stale),
+            decision => decision,
+        }
+    }
+
+    fn any_label(&self) -> Option<CacheLabel> {
+        let stored = self.cache.lookup_any_in_memory(&self.query(), self.wall_now());
+        stored.as_ref().map(label)
+    }
+}
