@@ -80,7 +80,7 @@ struct CallStats {
     hops: u8,
     sent: Nanos,
     waited: Duration,
-    /// Delays before counted retries.
+    /// Delays before retries.
     delayed: Duration,
 }
 
@@ -165,11 +165,11 @@ impl CallState<'_> {
     fn count(&mut self, plan: RetryPlan) {
         let stats = &mut self.stats;
         stats.keeps_position = matches!(plan, RetryPlan::KeepPosition(_));
+        stats.delayed = stats.delayed.saturating_add(plan.delay());
         if stats.keeps_position {
             stats.returns = stats.returns.saturating_add(1);
         } else {
             stats.retries = stats.retries.saturating_add(1);
-            stats.delayed = stats.delayed.saturating_add(plan.delay());
         }
     }
 

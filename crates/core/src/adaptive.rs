@@ -125,6 +125,8 @@ pub struct AdaptiveLimit {
     upper_bound: Option<UpperBound>,
     advertised: Option<AdvertisedLimit>,
     shrunk: Option<Nanos>,
+    /// The rate before the last shrink by a throttle.
+    before_shrink: FineRate,
     /// The last throttle that lowered the rate, while its burst may still be coming in.
     burst: Option<ThrottleBurst>,
     /// True if a call that was sent after the last shrink has passed.
@@ -153,6 +155,7 @@ impl AdaptiveLimit {
             upper_bound: None,
             advertised: None,
             shrunk: None,
+            before_shrink: FineRate::from_rate(configured),
             burst: None,
             is_tried: true,
             rate_evidence: RateEvidence::NONE,
@@ -210,7 +213,7 @@ impl AdaptiveLimit {
         self.rate_evidence.record_pass(now, self.window());
         if self.shrunk.is_none_or(|shrunk| passed.sent > shrunk) {
             self.is_tried = true;
-            self.full_window.clear();
+            self.passed_again(now, passed.surely);
         }
         if self.mode == AdaptiveMode::Off || now < self.held_until {
             return;
@@ -232,6 +235,17 @@ impl AdaptiveLimit {
         self.rise_to(self.level.max(grown));
     }
 
+    /// Takes back the shrink of this instant, whose throttle turned out not to be about the rate. A later
+    /// shrink stays.
+    pub fn retract(&mut self, shrunk: Nanos) -> LimitChange {
+        if self.shrunk != Some(shrunk) {
+            return LimitChange::Unmoved;
+        }
+        self.is_tried = true;
+        self.full_window.clear();
+        self.return_to(self.before_shrink)
+    }
+
     /// Moves the state to `now`, or keeps the latest time seen. An advertised limit that was not
     /// repeated is no longer a bound then, only the likeliest rate of the next throttle.
     fn advance(&mut self, now: Nanos) -> Nanos {
@@ -247,7 +261,7 @@ impl AdaptiveLimit {
     fn step_down(&mut self, now: Nanos, to: FineRate) -> LimitChange {
         let before = self.upper_bound.take();
         self.upper_bound = Some(UpperBound::hit(now, self.level, before, self.configured.per()));
-        self.shrunk = Some(now);
+        (self.shrunk, self.before_shrink) = (Some(now), self.level);
         if to >= self.level {
             // Throttles alone lower the rate no further: the rate is not the cause.
             return LimitChange::Unmoved;
@@ -269,7 +283,7 @@ impl AdaptiveLimit {
         }
         self.clean_since = now;
         self.burst = None;
-        self.shrunk = Some(now);
+        (self.shrunk, self.before_shrink) = (Some(now), advertised);
         self.is_tried = false;
         self.full_window.clear();
         self.lower(now, advertised);

@@ -143,6 +143,11 @@ impl Health {
         }
     }
 
+    /// Returns the instant at which a ramp reaches the full rate, if the rate grows back.
+    pub fn ramp_end(&self) -> Option<Nanos> {
+        self.ramp.and_then(|ramp| ramp.end(self.settings()))
+    }
+
     /// Returns the state.
     pub const fn state(&self) -> HealthState {
         self.state

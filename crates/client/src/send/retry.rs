@@ -73,7 +73,8 @@ impl CallState<'_> {
         let mode = self.request.spec.mode.unwrap_or(rules.mode);
         let waits = rules.when_asleep == WhenAsleep::Wait;
         let lowered = verdict.limit_feedback == LimitFeedback::Lowered;
-        let throttled = verdict.effect == OutcomeClass::Throttled && waits && !self.is_unprotected();
+        let is_path = verdict.limit_feedback == LimitFeedback::PathThrottled;
+        let throttled = verdict.effect == OutcomeClass::Throttled && waits && !is_path && !self.is_unprotected();
         let has_returns = self.stats.returns < MAX_RETURNS;
         let keeps = (verdict.was_probe && waits) || ((lowered || throttled) && has_returns);
         if !keeps || mode != WaitMode::Wait || !self.is_in_first_wait(verdict.retry_after.unwrap_or_default()) {

@@ -19,6 +19,7 @@ use super::explain::{ConcurrencyRule, OverrideNote};
 use super::group_slot;
 use crate::rules::{HealthScope, Rules};
 use slow_start::SlowStart;
+pub(super) use throttled_paths::PathThrottle;
 use throttled_paths::ThrottledPaths;
 
 /// All circuits of an API.
@@ -166,6 +167,9 @@ struct Recovery {
     end: Nanos,
 }
 
+/// A ramp of seconds; that of a cautious profile takes 40 minutes.
+const SHORT_RAMP: Duration = Duration::from_secs(30);
+
 impl Circuit {
     fn new(rules: &Rules, moment: ClockPair) -> Self {
         let config = &rules.health;
@@ -181,6 +185,11 @@ impl Circuit {
             revoked_below: 0,
             recovery: Recovery::default(),
         }
+    }
+
+    /// Returns true while a ramp ends so soon that the calls ahead of a new one see the full rate.
+    pub(super) fn is_ramping(&self, now: Nanos) -> bool {
+        self.health.ramp_end().is_some_and(|end| end.since(now) <= SHORT_RAMP)
     }
 
     /// Continues in its state under another configuration.

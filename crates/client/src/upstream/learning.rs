@@ -76,6 +76,20 @@ impl PermitPool {
         self.own(sent.group, now).record_throttle(now, &evidence, share)
     }
 
+    /// Takes back the shrink of an instant, whose throttle was about one path.
+    pub(super) fn retract_shrink(&mut self, group: u32, lowered_at: Option<Nanos>, now: Nanos) -> LimitChange {
+        let Some(at) = lowered_at else {
+            return LimitChange::Unmoved;
+        };
+        let own = self.own(group, now).retract_shrink(at);
+        let shared = self.limits.shared.retract_shrink(at);
+        if own || shared {
+            LimitChange::Raised
+        } else {
+            LimitChange::Unmoved
+        }
+    }
+
     /// Puts a changed limit into effect.
     pub(super) fn apply_limit_change(&mut self, group: u32, change: LimitChange, now: Nanos) {
         match change {

@@ -288,6 +288,8 @@ pub enum LimitFeedback {
     /// A local limit was too high and is lower now, because of this call or one sent with it. The call
     /// can be repeated as soon as the limits allow it; the API is not at fault.
     Lowered,
+    /// The API throttles the path of this call while it lets others pass. Repeating it uses quota of theirs.
+    PathThrottled,
 }
 
 impl Verdict {

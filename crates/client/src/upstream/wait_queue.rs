@@ -226,6 +226,13 @@ impl GroupQueues {
         ranks.find_map(|(rank, class)| Some((rank, self.queue(class).first()?)))
     }
 
+    /// Returns the first waiter that does not return from an attempt, and its rank.
+    fn first_new(&self, waiters: &Slab<Waiter>, api_aging: PriorityAging) -> Option<(usize, usize)> {
+        let order = self.aging.max(api_aging).order();
+        let mut ranks = order.into_iter().enumerate();
+        ranks.find_map(|(rank, class)| Some((rank, self.queue(class).first_from(waiters, FIRST_NEW_NUMBER)?)))
+    }
+
     /// Records that the first waiter of a class was dispatched.
     fn record_dispatch(&mut self, class: PriorityClass) {
         let waits = self.queues.map(|queue| !queue.is_empty());

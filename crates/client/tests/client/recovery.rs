@@ -4,6 +4,7 @@
 //! says otherwise; other limits and latencies are in the benchmark `recovery`.
 
 mod errors;
+mod failing_paths;
 mod outages;
 mod settings;
 mod throttles;

@@ -5,8 +5,9 @@
 //! counted units only after several throttles without a success, not below half, and once in a
 //! window: a burst that a hidden shorter limit cuts must not drive it down.
 //!
-//! A window that is full lets calls pass as units leave it. If the API throttles while clearly fewer
-//! units are in the window than at the first step, it was not full, and the limit is what it was.
+//! A window that is full lets calls pass as units leave it, and only then. If the API throttles while
+//! clearly fewer units are in the window than at the first throttle, or lets more pass, it was not full,
+//! and the limit is what it was.
 
 use core::time::Duration;
 
@@ -21,16 +22,18 @@ pub(super) struct FullWindow {
     suspected: Option<Suspicion>,
     /// Time of the last step that such throttles caused.
     lowered: Option<Nanos>,
-    /// The first step, until a call passes.
-    first_step: Option<FirstStep>,
+    /// The first throttle, until a call passes.
+    first: Option<FirstThrottle>,
+    /// Time of the last restored rate.
+    restored: Option<Nanos>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct FirstStep {
+struct FirstThrottle {
     /// Units let through before it.
     admitted: u64,
     /// The rate before it.
-    from: FineRate,
+    rate: FineRate,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,7 +48,8 @@ impl FullWindow {
     pub(super) const NONE: Self = Self {
         suspected: None,
         lowered: None,
-        first_step: None,
+        first: None,
+        restored: None,
     };
 
     /// Starts to count throttles.
@@ -57,24 +61,35 @@ impl FullWindow {
         });
     }
 
-    /// Stores the rate before the first step.
-    pub(super) const fn begin(&mut self, admitted: u64, from: FineRate) {
-        self.first_step = Some(FirstStep { admitted, from });
+    /// Stores the rate before the first throttle.
+    pub(super) const fn begin(&mut self, admitted: u64, rate: FineRate) {
+        self.first = Some(FirstThrottle { admitted, rate });
     }
 
     /// Forgets the throttles: a call has passed.
     pub(super) const fn clear(&mut self) {
-        (self.suspected, self.first_step) = (None, None);
+        (self.suspected, self.first) = (None, None);
     }
 
-    /// Returns the rate before the first step if a throttle shows that the window was not full.
+    /// Returns the rate before the first throttle if a later one shows that the window was not full.
     fn refute(&mut self, admitted: u64) -> Option<FineRate> {
         let admitted = FineRate::units(admitted);
-        let step = self
-            .first_step
-            .take_if(|step| admitted.is_far_below(FineRate::units(step.admitted)))?;
+        let first = self
+            .first
+            .take_if(|first| admitted.is_far_below(FineRate::units(first.admitted)))?;
         self.suspected = None;
-        Some(step.from)
+        Some(first.rate)
+    }
+
+    /// Returns the rate before the first throttle if a success shows that the window was not full. A
+    /// server with fixed windows shows it at each reset, so that it counts seldom.
+    fn refute_by_pass(&mut self, now: Nanos, passed: u64, window: Duration) -> Option<FineRate> {
+        let is_recent = self
+            .restored
+            .is_some_and(|at| now.since(at) < window.saturating_mul(RESTORED_ONCE_IN));
+        let first = self.first.filter(|first| passed > first.admitted && !is_recent)?;
+        self.restored = Some(now);
+        Some(first.rate)
     }
 
     /// Counts a throttle. Returns the units let through before, once the window is surely full.
@@ -99,9 +114,7 @@ impl AdaptiveLimit {
             return LimitChange::Unmoved;
         }
         if let Some(before) = self.full_window.refute(admitted) {
-            (self.burst, self.upper_bound) = (None, None);
-            self.rise_to(before.min(self.top()).max(self.level));
-            return LimitChange::Raised;
+            return self.return_to(before);
         }
         let Some(admitted) = self.full_window.count(now, self.window()) else {
             return LimitChange::Unmoved;
@@ -120,6 +133,31 @@ impl AdaptiveLimit {
     }
 }
 
+impl AdaptiveLimit {
+    /// Applies a success of a call that was sent after the last shrink.
+    pub(super) fn passed_again(&mut self, now: Nanos, passed: u64) {
+        if self.is_long()
+            && let Some(before) = self.full_window.refute_by_pass(now, passed, self.window())
+        {
+            self.return_to(before);
+        }
+        self.full_window.clear();
+    }
+
+    /// Returns to a rate whose throttle was not about the rate.
+    pub(super) fn return_to(&mut self, before: FineRate) -> LimitChange {
+        let before = before.min(self.top());
+        if before <= self.level {
+            return LimitChange::Unmoved;
+        }
+        (self.upper_bound, self.burst) = (None, None);
+        self.rise_to(before);
+        LimitChange::Raised
+    }
+}
+
+/// In windows.
+const RESTORED_ONCE_IN: u32 = 10;
 /// Throttles that show a full window at once.
 const MANY_THROTTLES: u32 = 8;
 /// Throttles that show it if they last.

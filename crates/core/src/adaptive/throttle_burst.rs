@@ -42,6 +42,7 @@ impl AdaptiveLimit {
         if !self.is_about_rate(now, counts) {
             if self.is_long() {
                 self.full_window.suspect(now, admitted);
+                self.full_window.begin(admitted, self.level);
                 self.is_tried = false;
             }
             return LimitChange::Unmoved;

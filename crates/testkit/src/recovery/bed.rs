@@ -136,6 +136,7 @@ struct ServerWorld {
     net: VirtualNet,
     rates: Vec<Rate>,
     latency: Duration,
+    jitter: Duration,
 }
 
 impl ServerWorld {
@@ -154,6 +155,7 @@ impl ServerWorld {
             net: VirtualNet::new(plan.seed, LinkLatency::default()),
             rates,
             latency: plan.latency,
+            jitter: plan.jitter,
         };
         world.apply(&plan.scenario, Duration::ZERO);
         world.allow(plan.scenario.capacity(Duration::ZERO));
@@ -179,7 +181,7 @@ impl ServerWorld {
     fn apply(&self, scenario: &RecoveryScenario, at: Duration) {
         let longest = MAX_ANSWER.max(self.latency);
         let way = (self.latency * scenario.slowness(at)).min(longest) / 2;
-        let way = Latency::Uniform(way, way + JITTER);
+        let way = Latency::Uniform(way, way + self.jitter);
         self.mock.delay(way, way);
         if scenario.is_refusing(at) {
             self.net.set_conditions(NetConditions::Refusing);

@@ -20,6 +20,8 @@ pub struct RecoveryPlan {
     pub server_limits: Option<Vec<Rate>>,
     /// Time of an exchange.
     pub latency: Duration,
+    /// Random addition to each way.
+    pub jitter: Duration,
     /// The bad day.
     pub scenario: RecoveryScenario,
     /// Number of workers of the busy load; `None` is enough for the limits.
@@ -35,6 +37,7 @@ impl RecoveryPlan {
             config: UserConfig::with_limits(limits),
             server_limits: None,
             latency,
+            jitter: JITTER,
             scenario,
             workers: None,
             seed: 1,
@@ -44,7 +47,7 @@ impl RecoveryPlan {
     /// Returns the calls a second that a client can make without a refusal. A call in flight may not have
     /// arrived, so it counts: if an exchange takes longer than a window, the exchange bounds the rate.
     pub fn speed(&self) -> f64 {
-        let seconds = |rate: &Rate| rate.per().max(self.latency + 2 * JITTER).as_secs_f64();
+        let seconds = |rate: &Rate| rate.per().max(self.latency + 2 * self.jitter).as_secs_f64();
         let speed = |rate: Rate| rate.as_per_second() * rate.per().as_secs_f64() / seconds(&rate);
         self.config.rates().into_iter().map(speed).fold(f64::INFINITY, f64::min)
     }

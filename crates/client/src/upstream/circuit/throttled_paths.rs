@@ -22,6 +22,17 @@ struct ThrottledPath {
     hash: u64,
     first: Nanos,
     last: Nanos,
+    /// True if the first throttle lowered a limit.
+    lowered: bool,
+}
+
+/// Cause of a throttle, as far as its path shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::upstream) enum PathThrottle {
+    /// Perhaps the rate.
+    Unknown,
+    /// The path. A limit that its first throttle lowered at this instant was right.
+    AboutPath { lowered_at: Option<Nanos> },
 }
 
 impl ThrottledPaths {
@@ -35,16 +46,30 @@ impl ThrottledPaths {
         }
     }
 
-    /// Records a throttle. Returns true if it is about its path.
-    pub(in crate::upstream) fn record_throttle(&mut self, now: Nanos, path: Option<&str>) -> bool {
+    /// Records that the first throttle of a path lowered a limit.
+    pub(in crate::upstream) fn mark_lowered(&mut self, now: Nanos) {
+        if let Some(known) = self.paths.iter_mut().find(|known| known.first == now) {
+            known.lowered = true;
+        }
+    }
+
+    /// Records a throttle and returns its cause.
+    pub(in crate::upstream) fn record_throttle(&mut self, now: Nanos, path: Option<&str>) -> PathThrottle {
         let Some(path) = path else {
-            return false;
+            return PathThrottle::Unknown;
         };
         self.paths.retain(|known| now.since(known.last) < REMEMBERED);
         let hash = hash(path);
         if let Some(known) = self.paths.iter_mut().find(|known| known.hash == hash) {
             known.last = now;
-            return self.last_pass > known.first && now.since(self.last_pass) < RECENT;
+            let is_about_path = self.last_pass > known.first && now.since(self.last_pass) < RECENT;
+            if !is_about_path {
+                return PathThrottle::Unknown;
+            }
+            let lowered = std::mem::take(&mut known.lowered);
+            return PathThrottle::AboutPath {
+                lowered_at: lowered.then_some(known.first),
+            };
         }
         if self.paths.len() >= MAX_PATHS {
             self.paths.remove(0);
@@ -53,8 +78,9 @@ impl ThrottledPaths {
             hash,
             first: now,
             last: now,
+            lowered: false,
         });
-        false
+        PathThrottle::Unknown
     }
 }
 
@@ -77,26 +103,47 @@ mod tests {
 
     const SEARCH: Option<&str> = Some("/search");
 
+    fn is_about_path(paths: &mut ThrottledPaths, secs: u64) -> bool {
+        let cause = paths.record_throttle(Nanos::from_secs(secs), SEARCH);
+        matches!(cause, PathThrottle::AboutPath { .. })
+    }
+
     // Another path passed after the first throttle, and has not for two seconds at the last.
     #[test]
     fn a_path_that_is_throttled_again_while_others_pass_is_the_cause() {
         let mut paths = ThrottledPaths::default();
         let at = Nanos::from_secs;
-        assert!(!paths.record_throttle(at(1), SEARCH));
+        assert!(!is_about_path(&mut paths, 1));
         paths.record_pass(at(2), Some("/items"));
-        assert!(paths.record_throttle(at(3), SEARCH));
-        assert!(!paths.record_throttle(at(4), SEARCH), "nothing passes any more");
+        assert!(is_about_path(&mut paths, 3));
+        assert!(!is_about_path(&mut paths, 4), "nothing passes any more");
     }
 
     #[test]
     fn a_path_that_passed_is_forgotten() {
         let mut paths = ThrottledPaths::default();
         let at = Nanos::from_secs;
-        assert!(!paths.record_throttle(at(1), SEARCH));
+        assert!(!is_about_path(&mut paths, 1));
         paths.record_pass(at(2), SEARCH);
-        assert!(!paths.record_throttle(at(3), SEARCH));
+        assert!(!is_about_path(&mut paths, 3));
         paths.record_pass(at(4), Some("/items"));
-        assert!(!paths.record_throttle(at(63), SEARCH), "a minute ago");
+        assert!(!is_about_path(&mut paths, 63), "a minute ago");
+    }
+
+    // The limit that the first throttle lowered is restored once.
+    #[test]
+    fn a_path_that_is_the_cause_names_the_shrink_of_its_first_throttle() {
+        let mut paths = ThrottledPaths::default();
+        let at = Nanos::from_secs;
+        paths.record_throttle(at(1), SEARCH);
+        paths.mark_lowered(at(1));
+        paths.record_pass(at(2), Some("/items"));
+        for lowered_at in [Some(at(1)), None] {
+            assert_eq!(
+                paths.record_throttle(at(3), SEARCH),
+                PathThrottle::AboutPath { lowered_at }
+            );
+        }
     }
 
     #[test]
@@ -106,6 +153,6 @@ mod tests {
             paths.record_throttle(Nanos::from_secs(1), Some(&number.to_string()));
         }
         assert_eq!(paths.paths.len(), MAX_PATHS);
-        assert!(!paths.record_throttle(Nanos::from_secs(2), None));
+        assert_eq!(paths.record_throttle(Nanos::from_secs(2), None), PathThrottle::Unknown);
     }
 }

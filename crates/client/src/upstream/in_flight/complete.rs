@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass};
 
+use super::super::circuit::PathThrottle;
 use super::super::endpoint::{CallSubject, EndpointLabel};
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
@@ -32,15 +33,21 @@ pub(in crate::upstream) struct SentAttempt {
 }
 
 impl PermitPool {
-    /// Records the path of a success or a throttle. Returns true for a throttle that is about its path.
-    fn record_path(&mut self, circuit: usize, effect: OutcomeClass, result: &AttemptResult<'_>, now: Nanos) -> bool {
+    /// Records the path of a success or a throttle, and returns the cause of the throttle.
+    fn record_path(
+        &mut self,
+        circuit: usize,
+        effect: OutcomeClass,
+        result: &AttemptResult<'_>,
+        now: Nanos,
+    ) -> PathThrottle {
         let paths = &mut self.circuits.get_mut(circuit).throttled_paths;
         match effect {
             OutcomeClass::Success => paths.record_pass(now, result.path),
             OutcomeClass::Throttled => return paths.record_throttle(now, result.path),
             _ => {}
         }
-        false
+        PathThrottle::Unknown
     }
 
     /// Records the latency of a response.
@@ -115,12 +122,19 @@ impl AdmissionState {
             circuit: known.circuit,
             ticket: Some(known.ticket),
         };
-        let is_about_path = self.pool.record_path(known.circuit, effect, result, now);
-        let change = if is_about_path {
-            LimitChange::Unmoved
-        } else {
-            self.pool.learn_throttle(sent, &classified.outcome, now)
+        let cause = self.pool.record_path(known.circuit, effect, result, now);
+        let is_about_path = cause != PathThrottle::Unknown;
+        let change = match cause {
+            PathThrottle::AboutPath { lowered_at } => self.pool.retract_shrink(sent.group, lowered_at, now),
+            PathThrottle::Unknown => self.pool.learn_throttle(sent, &classified.outcome, now),
         };
+        if change == LimitChange::Shrunk {
+            self.pool
+                .circuits
+                .get_mut(known.circuit)
+                .throttled_paths
+                .mark_lowered(now);
+        }
         // A lower limit answers the throttle: one cause, one reaction. A lowered limit begins a new throttle
         // burst afterwards, and its cause belongs to the old.
         let is_answered = matches!(change, LimitChange::Shrunk | LimitChange::SameBurst);
@@ -146,10 +160,10 @@ impl AdmissionState {
             self.pool.learn_success(sent, now);
         }
         self.dispatch_if_freed(now);
-        let limit_feedback = if is_lowered {
-            LimitFeedback::Lowered
-        } else {
-            LimitFeedback::None
+        let limit_feedback = match cause {
+            PathThrottle::AboutPath { .. } => LimitFeedback::PathThrottled,
+            PathThrottle::Unknown if is_lowered => LimitFeedback::Lowered,
+            PathThrottle::Unknown => LimitFeedback::None,
         };
         let verdict = Verdict {
             effect,

@@ -29,6 +29,8 @@ pub(in crate::upstream) enum FittingLimit {
 pub(in crate::upstream) struct FitTime {
     pub(in crate::upstream) now: Nanos,
     pub(in crate::upstream) from: Nanos,
+    /// True while the rate grows back to full within seconds.
+    pub(in crate::upstream) is_ramping: bool,
 }
 
 impl ScopeLimits {
@@ -129,17 +131,20 @@ impl ScopeLimits {
             Decision::Allow(()) | Decision::Never => time.now,
         };
         let at = first.max(time.from);
-        let at = at.saturating_add(time_for(total - rest, self.expected_rate(index, &limit, time.now)));
+        let at = at.saturating_add(time_for(total - rest, self.expected_rate(index, &limit, time)));
         EarliestFit { at, limit: delaying }
     }
 
     /// Returns the rate at which the calls ahead will probably start. Trouble that began a moment ago
     /// often ends as quickly: a limit that evidence lowered just now refuses no caller that it could serve
-    /// as configured.
-    fn expected_rate(&self, index: usize, limit: &Limit, now: Nanos) -> Rate {
-        let drift = self.states.get(index).and_then(|state| state.adaptive.drift(now));
-        match drift {
+    /// as configured, and a ramp none that it serves when it is over.
+    fn expected_rate(&self, index: usize, limit: &Limit, time: FitTime) -> Rate {
+        let Some(state) = self.states.get(index) else {
+            return limit.rate();
+        };
+        match state.adaptive.drift(time.now) {
             Some(drift) if drift.lasting < RECENT_DRIFT => drift.configured,
+            _ if time.is_ramping => state.adaptive.effective(),
             _ => limit.rate(),
         }
     }

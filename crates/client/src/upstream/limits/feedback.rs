@@ -2,6 +2,8 @@
 
 use outflow_core::{Evidence, LimitChange, Nanos, UsageCorrection};
 
+use super::ScopeLimits;
+
 /// Evidence of a throttle response.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) enum ThrottleEvidence {
@@ -15,6 +17,16 @@ impl ThrottleEvidence {
             Self::Throttled { sent } => Evidence::Throttled { sent, admitted, used },
             Self::Banned { sent, until } => Evidence::Ban { sent, until },
         }
+    }
+}
+
+impl ScopeLimits {
+    /// Takes back the shrink of this instant. Returns true if a limit grew.
+    pub(in crate::upstream) fn retract_shrink(&mut self, at: Nanos) -> bool {
+        let states = self.states.iter_mut();
+        states.fold(false, |grew, state| {
+            grew | (state.adaptive.retract(at) == LimitChange::Raised)
+        })
     }
 }
 

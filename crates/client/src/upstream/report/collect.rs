@@ -140,6 +140,7 @@ impl ReportCollector<'_> {
         let time = FitTime {
             now: self.now,
             from: self.now,
+            is_ramping: false,
         };
         let own = self
             .pool

@@ -6,10 +6,10 @@
 use std::task::Waker;
 use std::time::Duration;
 
-use outflow_core::Nanos;
+use outflow_core::{HealthState, Nanos};
 
 use super::super::admission_check::{BlockedBy, StartRequest};
-use super::super::circuit::circuit_index;
+use super::super::circuit::{Circuits, circuit_index};
 use super::super::effects::EffectQueue;
 use super::super::endpoint::EndpointLabel;
 use super::super::group_slot;
@@ -52,13 +52,20 @@ impl WaitQueues {
         self.busy.iter().copied().filter(left)
     }
 
-    /// Returns the next waiter and its group.
-    fn next_waiter(&self, skipped: &SkippedGroups) -> Option<(u32, usize)> {
+    /// Returns the next waiter and its group. A probe is best made by a call without an attempt: one that
+    /// failed before may fail at any API, and would keep a recovered one asleep.
+    fn next_waiter(&self, skipped: &SkippedGroups, circuits: &Circuits) -> Option<(u32, usize)> {
         let heads = self.groups_left(skipped).filter_map(|group| {
-            let (rank, key) = self.group(group).head(self.aging)?;
-            Some((rank, self.waiters.get(key)?.number, group, key))
+            let queues = self.group(group);
+            let is_probing = circuits.get(circuit_index(self.scope, group)).health.state() == HealthState::HalfOpen;
+            let untried = is_probing
+                .then(|| queues.first_new(&self.waiters, self.aging))
+                .flatten();
+            let (rank, key) = untried.or_else(|| queues.head(self.aging))?;
+            let is_returning = is_probing && untried.is_none();
+            Some((is_returning, rank, self.waiters.get(key)?.number, group, key))
         });
-        heads.min().map(|(_, _, group, key)| (group, key))
+        heads.min().map(|(_, _, _, group, key)| (group, key))
     }
 
     /// Takes a waiter out of its queue with an attempt and returns its waker.
@@ -245,7 +252,7 @@ impl AdmissionState {
         self.serve_timers(now);
         let mut next = Nanos::MAX;
         let mut skipped = SkippedGroups::default();
-        while let Some((group, key)) = self.wait.next_waiter(&skipped) {
+        while let Some((group, key)) = self.wait.next_waiter(&skipped, &self.pool.circuits) {
             let Err(blocked_by) = self.dispatch_next(group, key, now) else {
                 continue;
             };

@@ -82,9 +82,11 @@ impl WaitEstimator<'_> {
 
     fn estimate_at(&mut self, request: AcquireRequest, number: u64) -> WaitEstimate {
         let blocked = self.check_circuit(request.group);
+        let circuit = self.pool.circuits.index_for(request.group);
         let time = FitTime {
             now: self.now,
             from: blocked.and_then(BlockReason::opens_at).unwrap_or(self.now),
+            is_ramping: self.pool.circuits.get(circuit).is_ramping(self.now),
         };
         let ahead = self.ahead(request.group, request, number);
         let fit = self.find_fit(request, number, ahead, time);

@@ -104,6 +104,15 @@ impl WaitQueue {
         Some(waker)
     }
 
+    /// Returns the first waiter with this number or a later one.
+    pub(super) fn first_from(&self, waiters: &Slab<Waiter>, number: u64) -> Option<usize> {
+        let mut key = self.first;
+        while let Some(next) = next_before(waiters, key, number) {
+            key = next;
+        }
+        slab_key(key)
+    }
+
     /// Returns the waiters that came before this number.
     pub(super) fn ahead_of(&self, waiters: &Slab<Waiter>, number: u64) -> QueueAhead {
         if number == NEWCOMER {

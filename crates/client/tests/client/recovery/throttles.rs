@@ -1,6 +1,11 @@
 //! Throttle responses, and limits that are not what is configured.
 
-use super::{SECOND, assert_outage_goals, plan};
+use std::time::Duration;
+
+use outflow_mock::{RetryAfterForm, ThrottleResponse};
+use outflow_testkit::recovery::{RecoveryPlan, RecoveryScenario, TroubleKind};
+
+use super::{LATENCY, SECOND, assert_outage_goals, plan};
 
 // Four workers had 0.35 calls a second for minutes.
 #[tokio::test(start_paused = true)]
@@ -10,6 +15,18 @@ async fn a_storm_of_bare_429s_costs_four_workers_seconds() {
     let figures = plan.run().await;
     assert_outage_goals(&figures);
     assert!(figures.to_full <= 15.0, "{figures}");
+}
+
+// Half of the rate was taken for the whole queue while it grew back to full in ten seconds, and 11 % of the
+// callers were refused. The backlog of 30 s and the ramp itself cost half of that.
+#[tokio::test(start_paused = true)]
+async fn callers_wait_through_the_ramp_after_a_longer_storm() {
+    let (begin, heal) = (10 * SECOND, 40 * SECOND);
+    let refusal = ThrottleResponse::new(429, Duration::ZERO).with_retry_after(RetryAfterForm::Nothing);
+    let storm = RecoveryScenario::new("429 for 30 s", begin, Some(heal), 60 * SECOND);
+    let storm = storm.with(begin, heal, TroubleKind::Failing(refusal.into()));
+    let figures = RecoveryPlan::new(&["35/s"], LATENCY, storm).run().await;
+    assert!(figures.failed <= 6.0, "{figures}");
 }
 
 // The limit fell to one call in 1.8 s.

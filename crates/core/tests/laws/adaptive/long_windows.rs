@@ -68,6 +68,26 @@ fn throttles_after_units_left_the_window_restore_the_limit() {
     );
 }
 
+// A ninth of the limit is in use when a storm of 429s begins: it looks like a full window, and half is left.
+// After it more pass than before while none has left the window, so that it was not full.
+#[test]
+fn successes_beyond_a_full_window_restore_the_limit() {
+    for (passed, left) in [(56, 250), (57, 500)] {
+        let mut learned = guard(per_minute(500));
+        let throttled = Evidence::Throttled {
+            sent: Nanos::from_secs(10),
+            admitted: 56,
+            used: 57,
+        };
+        for _ in 0..9 {
+            learned.evidence(Nanos::from_secs(10), throttled);
+        }
+        assert_eq!(learned.effective(), per_minute(250));
+        clean_at(&mut learned, 30, passed);
+        assert_eq!(learned.effective(), per_minute(left), "{passed} passed");
+    }
+}
+
 #[test]
 fn a_success_after_the_shrink_shows_that_the_window_is_not_full() {
     let mut learned = guard(per_minute(500));
