@@ -46,7 +46,7 @@ impl AdminProblem {
 
     /// Creates the problem of an unknown API.
     pub(crate) fn unknown_api() -> Self {
-        let detail = "no API has this name: GET /v1/apis lists them";
+        let detail = "no API has this name: `outflow status` or GET /v1/apis lists them";
         Self::new(StatusCode::NOT_FOUND, "unknown_api", detail)
     }
 

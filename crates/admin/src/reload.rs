@@ -70,6 +70,9 @@ pub(crate) async fn set_variable(
     ApiParam(api): ApiParam,
     JsonBody(set): JsonBody<OverrideBody>,
 ) -> JsonResult<ReloadDifference> {
+    if !is_settable(&set.variable) {
+        return Err(fixed_variable(&set.variable));
+    }
     let value = set.value.text();
     let changes = admin.program.set_variable(&api, &set.variable, &value)?;
     let assignment = format_smolstr!("{} = {value}", set.variable);
@@ -85,6 +88,31 @@ pub(crate) async fn set_variable(
     admin.record(change, &actor);
     Ok(Json(ReloadDifference::from_changes(changes)))
 }
+
+/// Returns false for keys that say where calls go and what they carry: with them, a local program that reaches
+/// this port could send a key, or the content of a file, to a server of its own.
+fn is_settable(variable: &str) -> bool {
+    let first = variable.split('.').next().unwrap_or_default();
+    !FIXED_KEYS.contains(&first)
+}
+
+fn fixed_variable(variable: &str) -> AdminProblem {
+    let detail = format!("`{variable}` cannot be set while the program runs: change it in the file, and reload");
+    AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail)
+}
+
+const FIXED_KEYS: [&str; 10] = [
+    "addresses",
+    "api_key",
+    "api_key_env",
+    "api_key_file",
+    "base_url",
+    "headers",
+    "key",
+    "preset",
+    "proxy",
+    "trust",
+];
 
 impl OverrideValue {
     fn text(&self) -> SmolStr {

@@ -28,7 +28,7 @@ use crate::scheduler::strategy::AttemptFailure;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
 use crate::submit::job_payload::HttpCall;
-use failure_judge::FailureJudge;
+use failure_judge::{ApiBefore, FailureJudge};
 use handler::{Handler, HandlerError, HandlerTask};
 use lane_history::{AttemptSign, LaneHistory, SignKind};
 use pool::WorkerSlots;
@@ -109,7 +109,7 @@ impl<S: JobStore> RunningJob<S> {
         self.started.store(true, Ordering::Relaxed);
         let context = Arc::clone(&self.context);
         let began = context.clock.now();
-        let health = health_of(executor, &self.job);
+        let before = api_before(executor, &self.job);
         let in_flight = self.lane.begin(self.job.token, began);
         context.metrics.counters.attempt_began();
         let attempt = JobAttempt::new(&context, &self.job);
@@ -125,6 +125,7 @@ impl<S: JobStore> RunningJob<S> {
                 self.lane.record(AttemptSign {
                     job: self.job.token.job,
                     began,
+                    ended: before.as_ref().map_or(began, |before| before.upstream.now()),
                     outcome: SignKind::Served,
                 });
                 return end;
@@ -134,16 +135,16 @@ impl<S: JobStore> RunningJob<S> {
         self.slot = None;
         self.lane.note_error(&failure.message, context.clock.now());
         let settings = context.settings.load_full();
-        let excused = match health {
-            Some((health, upstream)) => {
+        let excused = match before {
+            Some(before) => {
                 let judge = FailureJudge {
                     job: &self.job,
                     began,
                     took: context.clock.now().since(began),
-                    health,
+                    before,
                     lane: &self.lane,
                     lanes: &context.lanes,
-                    upstream,
+                    failed_before: self.lane.last_failure(self.job.token.job),
                 };
                 judge.api_failure(&settings, &failure).await
             }
@@ -256,13 +257,18 @@ impl<'a, S> JobAttempt<'a, S> {
     }
 }
 
-/// Returns the upstream of a call and its health; the task of a handler has none.
-fn health_of(executor: &Executor, job: &ClaimedJob) -> Option<(HealthState, (Upstream, Target))> {
+/// Returns the state of the API before an attempt; the task of a handler has none.
+fn api_before(executor: &Executor, job: &ClaimedJob) -> Option<ApiBefore> {
     let Executor::Client(client) = executor else {
         return None;
     };
     let (upstream, target) = find_upstream(client, job)?;
-    Some((upstream.state(target), (upstream, target)))
+    Some(ApiBefore {
+        health: upstream.state(target),
+        served: upstream.last_success(target),
+        upstream,
+        target,
+    })
 }
 
 /// Counts the start of a task against its tenant's limit. A permit that dropped unsent would be refunded.

@@ -283,6 +283,14 @@ impl Upstream {
         self.shared.with(|state, _| state.is_forced(group))
     }
 
+    /// Returns the instant at which the latest successful call was sent to the API, or in the target's group if
+    /// it has its own health.
+    pub fn last_success(&self, target: Target) -> Option<Nanos> {
+        let group = self.shared.routes.load().resolve(target);
+        self.shared
+            .with(|state, _| state.pool.circuits.get_for(group).last_served)
+    }
+
     /// Returns the quota of a target's fullest limit, if it has limits.
     pub fn remaining(&self, target: Target) -> Option<RemainingQuota> {
         let group = self.shared.routes.load().resolve(target);

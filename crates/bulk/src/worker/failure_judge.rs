@@ -7,7 +7,8 @@
 //! job alone shows nothing.
 //!
 //! A job that failed while the API served others is no witness: jobs that can never succeed must not hold up all
-//! others, nor each other.
+//! others, nor each other. So a job that fails again, though the API served a call in between, pays for it. The last
+//! jobs of a lane have no others beside them: after a quarter of an hour without a success they pay, too.
 
 use std::time::Duration;
 
@@ -30,16 +31,25 @@ enum FailureCause {
     Unclear,
 }
 
+/// The API when an attempt began.
+pub(super) struct ApiBefore {
+    pub(super) health: HealthState,
+    /// Sending of the latest call that succeeded.
+    pub(super) served: Option<Nanos>,
+    pub(super) upstream: Upstream,
+    pub(super) target: Target,
+}
+
 /// One failed attempt, and the evidence about it.
 pub(super) struct FailureJudge<'a> {
     pub(super) job: &'a ClaimedJob,
     pub(super) began: Nanos,
     pub(super) took: Duration,
-    /// Health of the API when the attempt began.
-    pub(super) health: HealthState,
+    pub(super) before: ApiBefore,
     pub(super) lane: &'a LaneHistory,
     pub(super) lanes: &'a LaneHistories,
-    pub(super) upstream: (Upstream, Target),
+    /// End of the job's last attempt, which failed.
+    pub(super) failed_before: Option<Nanos>,
 }
 
 impl FailureJudge<'_> {
@@ -48,6 +58,7 @@ impl FailureJudge<'_> {
         self.lane.record(AttemptSign {
             job: self.job.token.job,
             began: self.began,
+            ended: self.before.upstream.now(),
             outcome: self.sign(),
         });
         let clear = timeout(self.patience(), self.wait_for_evidence()).await;
@@ -72,7 +83,7 @@ impl FailureJudge<'_> {
     /// Returns the time in which a few further calls start and end: a limit counts calls in flight, so that calls
     /// without a response may go one after the other.
     fn patience(&self) -> Duration {
-        let (upstream, target) = &self.upstream;
+        let ApiBefore { upstream, target, .. } = &self.before;
         let limits = upstream.effective_limits(*target);
         let spaces = limits.iter().map(|limit| {
             let quantity = u32::try_from(limit.rate.quantity()).unwrap_or(u32::MAX);
@@ -98,6 +109,13 @@ impl FailureJudge<'_> {
 
     /// Returns the cause, as far as it shows.
     fn cause(&self) -> FailureCause {
+        if self.is_served_since() || self.is_left_alone() {
+            return if self.is_throttled() {
+                FailureCause::Api
+            } else {
+                FailureCause::Job
+            };
+        }
         let neighbours = self.lane.neighbours(self.job.token.job, self.began);
         if self.is_unhealthy() || neighbours.all_failed() {
             return FailureCause::Api;
@@ -111,11 +129,30 @@ impl FailureJudge<'_> {
     /// Returns true if the API's health explains the failure. In Throttle most calls are served, so it explains only
     /// some failures of one job; of a suspect it explains none.
     fn is_unhealthy(&self) -> bool {
-        let (upstream, target) = &self.upstream;
-        let states = [self.health, upstream.state(*target)];
+        let ApiBefore { upstream, target, .. } = &self.before;
+        let states = [self.before.health, upstream.state(*target)];
         let is_down = |state: &HealthState| !matches!(state, HealthState::Normal | HealthState::Throttle);
-        let is_slow = states.contains(&HealthState::Throttle) && self.excuses() < MAX_EXCUSES;
-        !self.is_suspect() && (states.iter().any(is_down) || is_slow)
+        self.is_throttled() || (!self.is_suspect() && states.iter().any(is_down))
+    }
+
+    fn is_throttled(&self) -> bool {
+        let ApiBefore { upstream, target, .. } = &self.before;
+        let is_slow = [self.before.health, upstream.state(*target)].contains(&HealthState::Throttle);
+        is_slow && !self.is_suspect() && self.excuses() < MAX_EXCUSES
+    }
+
+    /// Returns true if the API served a call between this attempt and the job's failure before.
+    fn is_served_since(&self) -> bool {
+        self.failed_before
+            .is_some_and(|before| self.before.served > Some(before))
+    }
+
+    /// Returns true if only jobs are left that failed before, and an API that served others has served none for long.
+    fn is_left_alone(&self) -> bool {
+        let ApiBefore { upstream, served, .. } = &self.before;
+        let last = self.lane.last_first_attempt();
+        let is_long = |served: Nanos| upstream.now().since(served.max(last)) >= LAST_JOBS_EXCUSED;
+        self.failed_before.is_some() && served.is_some_and(is_long)
     }
 
     /// Returns how many failed attempts of the job cost it no retry.
@@ -135,7 +172,7 @@ impl FailureJudge<'_> {
     /// Returns the wait until the API accepts calls again, and some more: other jobs probe the API first, so that one
     /// that always fails cannot keep it asleep. A deadline ends the wait.
     fn wait(&self, settings: &EngineSettings) -> Duration {
-        let (upstream, target) = &self.upstream;
+        let ApiBefore { upstream, target, .. } = &self.before;
         let asleep = match upstream.check(*target) {
             // A probe in flight decides, and has no known end.
             Decision::WaitUntil(Nanos::MAX) | Decision::Allow(()) | Decision::Never => Duration::ZERO,
@@ -164,6 +201,9 @@ const MAX_PATIENCE: Duration = Duration::from_mins(10);
 /// Excuses of a job in Throttle, where most calls are served: of a million jobs that each fail with a probability of
 /// a quarter, one uses up these and its retries.
 const MAX_EXCUSES: u32 = 6;
+
+/// Longer than most outages: the last jobs survive one, and jobs that can never succeed end.
+const LAST_JOBS_EXCUSED: Duration = Duration::from_mins(15);
 
 /// An operator may wake the API at any time.
 const MAX_WAIT: Duration = Duration::from_mins(10);

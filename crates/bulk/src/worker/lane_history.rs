@@ -53,6 +53,8 @@ struct HistoryState {
     /// Starts of attempts in flight, by claim.
     in_flight: BTreeMap<u64, Nanos>,
     last_error: Option<LaneError>,
+    /// End of the last attempt by a job without an earlier one.
+    last_first_attempt: Nanos,
     /// True if jobs wait in the lane's queue.
     has_queued: bool,
 }
@@ -62,6 +64,8 @@ struct HistoryState {
 pub(super) struct AttemptSign {
     pub(super) job: u64,
     pub(super) began: Nanos,
+    /// Its end by the clock of the API's upstream.
+    pub(super) ended: Nanos,
     pub(super) outcome: SignKind,
 }
 
@@ -139,10 +143,26 @@ impl LaneHistory {
         state.has_queued || !state.in_flight.is_empty()
     }
 
+    /// Returns the end of the last attempt by a job without an earlier one.
+    pub(super) fn last_first_attempt(&self) -> Nanos {
+        self.state.lock().last_first_attempt
+    }
+
+    /// Returns the end of a job's last attempt, if it failed.
+    pub(super) fn last_failure(&self, job: u64) -> Option<Nanos> {
+        let state = self.state.lock();
+        let sign = state.recent.iter().find(|sign| sign.job == job)?;
+        (sign.outcome != SignKind::Served).then_some(sign.ended)
+    }
+
     /// Records the outcome of a job, in place of its earlier one.
     pub(super) fn record(&self, sign: AttemptSign) {
         let mut state = self.state.lock();
+        let before = state.recent.len();
         state.recent.retain(|known| known.job != sign.job);
+        if state.recent.len() == before {
+            state.last_first_attempt = state.last_first_attempt.max(sign.ended);
+        }
         if state.recent.len() == MAX_SIGNS {
             state.recent.pop_front();
         }

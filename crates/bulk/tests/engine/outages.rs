@@ -103,6 +103,26 @@ async fn a_job_that_fails_while_others_are_served_is_dead_lettered() {
     assert!(dead.iter().all(|letter| letter.attempts == 4), "{dead:?}");
 }
 
+// Six of sixty jobs always fail, spread or at the end, where no other job is left to witness for the API. They waited
+// for ever. The last ones are excused for a quarter of an hour, as in an outage, and then use their retries.
+#[tokio::test(start_paused = true)]
+async fn a_few_jobs_that_always_fail_end_as_dead_letters() {
+    for positions in [[5, 15, 25, 35, 45, 55], [54, 55, 56, 57, 58, 59]] {
+        let plan = Plan::with_user_defaults("10/s", LATENCY);
+        plan.mock
+            .rewrite(Script::new().rule(ScriptMatch::path("/bad/**"), MockResponse::status(500)));
+        let world = plan.start().await;
+        let begun = world.now();
+        let mut jobs = gets("t", 60);
+        positions.iter().for_each(|position| fail_always(&mut jobs[*position]));
+        world.submit("a", jobs).await;
+        let report = world.finished("a").await;
+        assert_eq!((report.counts.done, report.counts.dead), (54, 6), "{report:?}");
+        let took = world.now().since(begun);
+        assert!(took < Duration::from_mins(40), "{positions:?}: {took:?}");
+    }
+}
+
 // All jobs of one tenant fail and those of another are served: the first are dead letters, and the second done.
 #[tokio::test(start_paused = true)]
 async fn a_tenant_whose_jobs_all_fail_does_not_stop_others() {

@@ -108,10 +108,21 @@ impl StarterConfig {
         let base_url = if preset.text().contains("\nbase_url") {
             String::new()
         } else {
-            format!("# The address of your account.\nbase_url = \"https://YOURS.{name}.example\"\n")
+            format!(
+                "# The address of your account: the preset says its form.\nbase_url = \"{}\"\n",
+                own_address(name)
+            )
         };
         let text = format!("{HEAD}[apis.{name}]\n{PRESET}preset = \"{name}\"\n{base_url}{key}{COMMON}");
         Self { text, variable }
+    }
+}
+
+/// Returns the form of an address that differs for each account.
+fn own_address(preset: &str) -> String {
+    match preset {
+        "shopify" => "https://SHOP.myshopify.com/admin/api/2025-10".to_owned(),
+        other => format!("https://ACCOUNT.{other}.example"),
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) fn read_credential(table: &TableReader<'_>, environment: &Environment
         key.report(error.help("name its variable in `api_key_env`"));
     }
     let secret = secret?;
+    check_form(table, &secret);
     let place = place.map_or(CredentialPlacement::Bearer, |place| place.of(&secret));
     check_secret(table, &secret, &place)?;
     Some(Credential { secret, place })
@@ -101,6 +102,24 @@ fn read_header_name(item: &FieldValue<'_>) -> Result<HeaderName, ValueError> {
     let name = read_text(item)?;
     HeaderName::from_bytes(name.as_bytes())
         .map_err(|_| ValueError::new("this is no header's name").help("write it like \"X-Api-Key\""))
+}
+
+/// Warns of a key that was copied with its surroundings.
+fn check_form(table: &TableReader<'_>, secret: &SecretString) {
+    let secret = secret.expose_secret();
+    let is_quoted = secret.len() > 1
+        && ['"', '\'']
+            .iter()
+            .any(|quote| secret.starts_with(*quote) && secret.ends_with(*quote));
+    let words = match secret {
+        _ if is_quoted => "the key has quotes around it",
+        _ if secret.starts_with("Bearer ") => "the key begins with `Bearer`, which is no part of it",
+        _ => return,
+    };
+    let sources = ["api_key_env", "api_key_file"];
+    if let Some(from) = sources.into_iter().find(|name| table.has(name)) {
+        table.report(from, ValueError::warning(words).help("give the key alone"));
+    }
 }
 
 /// Reports a key that a header cannot carry: a line break would begin another header.

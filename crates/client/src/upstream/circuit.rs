@@ -154,6 +154,8 @@ pub(super) struct Circuit {
     recovery: Recovery,
     pub(super) slow_start: SlowStart,
     pub(super) throttled_paths: ThrottledPaths,
+    /// Sending of the last call that succeeded.
+    pub(super) last_served: Option<Nanos>,
     /// The author of the last override.
     pub(super) note: OverrideNote,
     /// Probes may have a rate of their own, even where nothing else is limited.
@@ -182,6 +184,7 @@ impl Circuit {
             probes: probe_limit(config).map(|limit| Meter::new(&limit, moment)),
             in_flight: 0,
             throttled_paths: ThrottledPaths::default(),
+            last_served: None,
             revoked_below: 0,
             recovery: Recovery::default(),
         }

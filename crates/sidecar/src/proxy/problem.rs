@@ -91,6 +91,11 @@ impl ProxyProblem {
         matches!(self.proxy_error, Some("http_request_denied" | "proxy_loop_detected"))
     }
 
+    /// Returns true if the attempts of a call have failed. A library that repeats it multiplies them.
+    const fn is_failed_call(&self) -> bool {
+        matches!(self.status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
+    }
+
     /// Returns the sentence about this occurrence, or the title without one.
     fn reason(&self) -> &str {
         let texts = ["detail", "title"].into_iter();
@@ -102,7 +107,7 @@ impl ProxyProblem {
     pub(crate) fn into_response(mut self) -> Response<BodySource> {
         let error = sdk_error::error_member(self.status, &self.kind, self.reason());
         self.members.insert("error".into(), error);
-        if self.is_refusal() {
+        if self.is_refusal() || self.is_failed_call() {
             let advice = sdk_error::should_retry(self.retry_after);
             self.headers.push((sdk_error::SHOULD_RETRY, advice));
         }

@@ -169,6 +169,34 @@ async fn operators_set_variables_at_runtime() {
     );
 }
 
+// A local program without rights could send a key, or a file that only Outflow can read, to its own server.
+#[tokio::test]
+async fn no_request_changes_where_calls_go_or_what_they_carry() {
+    let running = TestProgram::start().await;
+    let before = running.get("/v1/config").await.text();
+    for variable in [
+        "base_url",
+        "api_key_env",
+        "api_key_file",
+        "key",
+        "key.query",
+        "headers.authorization",
+        "preset",
+        "proxy",
+        "trust",
+        "addresses",
+    ] {
+        let body = json!({ "variable": variable, "value": "http://127.0.0.1:1" });
+        let json_body = [("content-type", "application/json")];
+        let target = "/v1/apis/stock/variables";
+        let answer = running.send("PATCH", target, &json_body, &body.to_string()).await;
+        assert_eq!(answer.problem(), "configuration", "{variable}");
+        assert!(answer.text().contains("change it in the file"), "{}", answer.text());
+    }
+    assert_eq!(running.get("/v1/config").await.text(), before);
+    assert_eq!(running.get("/v1/audit").await.json()["changes"], json!([]));
+}
+
 #[tokio::test]
 async fn the_audit_log_records_changes_only() {
     let running = TestProgram::start().await;

@@ -97,7 +97,7 @@ impl StateCause {
             }
             (HealthState::Sleep | HealthState::CacheOnly, None) => f.write_str(", which no timer ends"),
             (HealthState::HalfOpen, _) => f.write_str(", where only probes go until they succeed"),
-            (HealthState::Throttle, _) => f.write_str(", at a reduced rate until calls succeed"),
+            (HealthState::Throttle, _) => f.write_str(", with fewer calls at once until calls succeed"),
             (HealthState::Normal, _) => Ok(()),
         }
     }
@@ -203,7 +203,7 @@ mod tests {
         throttle.figures.counts = counts;
         assert_eq!(
             throttle.to_string(),
-            "the API is in Throttle, at a reduced rate until calls succeed: 25 % of its last calls failed (5xx)"
+            "the API is in Throttle, with fewer calls at once until calls succeed: 25 % of its last calls failed (5xx)"
         );
     }
 

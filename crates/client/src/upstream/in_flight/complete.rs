@@ -157,6 +157,8 @@ impl AdmissionState {
         }
         self.pool.apply_limit_change(sent.group, change, now);
         if effect == OutcomeClass::Success {
+            let circuit = self.pool.circuits.get_mut(known.circuit);
+            circuit.last_served = circuit.last_served.max(Some(sent.at));
             self.pool.learn_success(sent, now);
         }
         self.dispatch_if_freed(now);

@@ -450,3 +450,21 @@ fn the_default_file_documents_every_key_and_default() {
         assert!(written.lines().any(says), "`{key}` is not documented");
     }
 }
+
+// Copied from a header, or from a shell with its quotes. The key is in no message.
+#[test]
+fn a_key_with_its_surroundings_is_warned_of() {
+    let written = "[apis.x]\nbase_url = \"https://api.example.com\"\napi_key_env = \"KEY\"\n";
+    for (value, words) in [
+        ("Bearer s3cret", Some("begins with `Bearer`")),
+        ("\"s3cret\"", Some("has quotes around it")),
+        ("'s3cret'", Some("has quotes around it")),
+        ("s3cret", None),
+    ] {
+        let config = read(written, &[("KEY", value)]).expect("valid");
+        let warnings = config.warnings.to_string();
+        assert_eq!(words.is_some(), !config.warnings.is_empty(), "{value}: {warnings}");
+        assert!(warnings.contains(words.unwrap_or_default()), "{value}: {warnings}");
+        assert!(!warnings.contains("s3cret"), "{warnings}");
+    }
+}

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use outflow::{Outflow, SystemClock};
+use outflow::{Outflow, SystemClock, Upstream};
 use outflow_bulk::{
     BulkEvent, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine, TenantBounds, Workload,
 };
-use outflow_core::{Clock, Nanos};
+use outflow_core::{Clock, HealthState, Nanos};
 use outflow_store::{
     ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name,
 };
@@ -38,6 +38,8 @@ pub(super) enum LoopEnd {
     Unserved(Vec<String>),
     /// The user pressed Ctrl-C.
     Interrupted,
+    /// No job has ended for the time limit of an action, because the APIs fail.
+    Stalled(Duration),
 }
 
 /// One run of a file.
@@ -61,6 +63,15 @@ pub(super) struct RunLoop<'a> {
     throttles_before: u64,
     unfinished: UnfinishedCounts,
     progress: RunProgress,
+    /// Number of ended jobs, and the time since which it has not changed.
+    progressed: (u64, Nanos),
+}
+
+/// Returns true if no call of the API can start but a probe.
+fn is_asleep(upstream: &Upstream) -> bool {
+    let states = upstream.report().health;
+    let is_open = |state: HealthState| matches!(state, HealthState::Normal | HealthState::Throttle);
+    states.iter().all(|health| !is_open(health.snapshot.state))
 }
 
 /// Attempts and throttles of jobs that are not over.
@@ -104,6 +115,7 @@ impl<'a> RunLoop<'a> {
             throttles_before: 0,
             unfinished: UnfinishedCounts::default(),
             progress: RunProgress::default(),
+            progressed: (0, Nanos::ZERO),
         };
         run.skip_finished_actions().await?;
         run.results.writer.check_end()?;
@@ -160,6 +172,7 @@ impl<'a> RunLoop<'a> {
     ) -> anyhow::Result<LoopEnd> {
         // The wait for earlier calls is no part of the duration.
         self.begun = self.clock.now();
+        self.progressed = (self.before, self.begun);
         let wall = self.clock.wall();
         let settings = bulk.engine().settings();
         let left = self.remaining();
@@ -193,10 +206,31 @@ impl<'a> RunLoop<'a> {
                 } else {
                     LoopEnd::Unserved(missing)
                 });
+            } else if self.is_stalled(settings.action_timeout).await? {
+                bars.wipe();
+                return Ok(LoopEnd::Stalled(settings.action_timeout));
             } else if let Ok(message) = timeout(POLL_PERIOD, next_error(&mut events)).await {
                 bars.say(&message);
             }
         }
+    }
+
+    /// Returns true if no job has ended for this long, and every API with jobs fails. Jobs that wait for a limit
+    /// have a start, however late.
+    async fn is_stalled(&mut self, longest: Duration) -> anyhow::Result<bool> {
+        let (ended, now) = (self.results.counted.over(), self.clock.now());
+        if ended != self.progressed.0 {
+            self.progressed = (ended, now);
+        }
+        if now.since(self.progressed.1) < longest {
+            return Ok(false);
+        }
+        let lanes = self.store.lanes().await?;
+        let is_failing = |lane: &Name| match Lane::from_name(lane) {
+            Lane::Api { api, .. } => self.client.upstream(&api).is_some_and(|upstream| is_asleep(&upstream)),
+            Lane::Handler(_) => false,
+        };
+        Ok(lanes.iter().all(is_failing))
     }
 
     /// Reads the remaining time, and what jobs wait for.

@@ -36,7 +36,7 @@ impl RunSummary {
     pub(super) const fn exit(&self) -> Exit {
         match self.ended {
             LoopEnd::Interrupted => Exit::Interrupted,
-            LoopEnd::Unserved(_) => Exit::SomeFailed,
+            LoopEnd::Unserved(_) | LoopEnd::Stalled(_) => Exit::SomeFailed,
             LoopEnd::Finished if self.counted.over() > self.counted.done => Exit::SomeFailed,
             LoopEnd::Finished => Exit::Done,
         }
@@ -58,11 +58,7 @@ impl RunSummary {
         let mut lines = vec![format!(
             "{} jobs{}: {}; {} attempts, {} throttled ({} a job)",
             counted.over(),
-            if self.ended == LoopEnd::Interrupted {
-                " over"
-            } else {
-                ""
-            },
+            if self.is_unfinished() { " over" } else { "" },
             parts.join(", "),
             self.attempts(),
             self.throttles(),
@@ -72,12 +68,16 @@ impl RunSummary {
             lines.push(format!("not done: {}", counted.failures));
         }
         lines.extend(self.comparison());
-        if self.ended == LoopEnd::Interrupted {
+        if self.is_unfinished() {
             lines.extend(self.waits.iter().cloned());
         }
         lines.extend(self.bottlenecks.iter().cloned());
         lines.extend(self.advice());
         lines.join("\n")
+    }
+
+    const fn is_unfinished(&self) -> bool {
+        matches!(self.ended, LoopEnd::Interrupted | LoopEnd::Stalled(_))
     }
 
     /// Returns the attempts of all jobs, over or not.
@@ -98,7 +98,7 @@ impl RunSummary {
             LoopEnd::Finished | LoopEnd::Unserved(_) => {
                 format!("ideal {ideal} (by {}), actual {actual}", bounds.because)
             }
-            LoopEnd::Interrupted => {
+            LoopEnd::Interrupted | LoopEnd::Stalled(_) => {
                 format!("{} in {actual}; the ideal for all is {ideal}", self.ended_here)
             }
         })
@@ -108,6 +108,10 @@ impl RunSummary {
         let dir = self.dir.display();
         match &self.ended {
             LoopEnd::Interrupted => Some(format!("jobs are stored in {dir}: repeat the command to resume")),
+            LoopEnd::Stalled(span) => Some(format!(
+                "no job has ended for {}, because the API fails: jobs are stored in {dir}, repeat the command to resume",
+                format_span(*span)
+            )),
             LoopEnd::Unserved(apis) => Some(format!(
                 "the rest waits in {dir} for `{}`, which the configuration no longer has: add it, and \
                  repeat the command to resume",
@@ -135,7 +139,7 @@ impl RunSummary {
         let bounds = self.bounds.as_ref();
         let missing = match &self.ended {
             LoopEnd::Unserved(apis) => apis.as_slice(),
-            LoopEnd::Finished | LoopEnd::Interrupted => &[],
+            LoopEnd::Finished | LoopEnd::Interrupted | LoopEnd::Stalled(_) => &[],
         };
         let tenants = counted
             .tenants
