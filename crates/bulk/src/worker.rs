@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::{AttemptResult, Outflow, Permit, Target, Upstream};
-use outflow_core::{HealthState, Nanos};
+use outflow::{AttemptResult, Outflow, Permit};
+use outflow_core::Nanos;
 use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
 
 use crate::engine::EngineContext;

@@ -115,8 +115,14 @@ impl<S> EngineContext<S> {
                     let left = estimate.eta.filter(|at| *at < Nanos::MAX);
                     let left = left.map(|at| at.since(upstream.now()));
                     let left = left.filter(|left| *left >= WORTH_TELLING);
-                    let left = left.map_or(String::new(), |left| format!(", for another {}", span(left)));
-                    format!("{}{left}", estimate.reason)
+                    let reason = estimate.reason.to_string();
+                    match left {
+                        // A state names its own end.
+                        Some(left) if !reason.contains("for another") => {
+                            format!("{reason}, for another {}", span(left))
+                        }
+                        _ => reason,
+                    }
                 })),
             },
         }

@@ -114,7 +114,9 @@ async fn a_few_jobs_that_always_fail_end_as_dead_letters() {
         let world = plan.start().await;
         let begun = world.now();
         let mut jobs = gets("t", 60);
-        positions.iter().for_each(|position| fail_always(&mut jobs[*position]));
+        for position in positions {
+            fail_always(&mut jobs[position]);
+        }
         world.submit("a", jobs).await;
         let report = world.finished("a").await;
         assert_eq!((report.counts.done, report.counts.dead), (54, 6), "{report:?}");

@@ -45,6 +45,8 @@ pub struct LoweredLimit {
 pub enum LoweredBy {
     /// Throttle responses, or headers that advertise less.
     Evidence,
+    /// An operator's override.
+    Operator,
     /// The health state Throttle.
     Throttle,
     /// The ramp after a recovery.
@@ -58,6 +60,7 @@ impl LoweredBy {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Evidence => "evidence",
+            Self::Operator => "operator",
             Self::Throttle => "throttle",
             Self::Ramp => "ramp",
             Self::Probes => "probes",
@@ -103,6 +106,9 @@ impl LimitRates {
 
 fn health_cause(health: &HealthSnapshot, now: Nanos) -> (LoweredBy, Duration, Option<Duration>) {
     let lasting = now.since(health.since);
+    if health.hold.is_some() {
+        return (LoweredBy::Operator, lasting, None);
+    }
     match (health.state, health.ramp) {
         (HealthState::Normal, RampStage::Ramping { end, .. }) => {
             (LoweredBy::Ramp, lasting, end.map(|end| end.since(now)))
@@ -139,6 +145,7 @@ impl fmt::Display for LoweringCause<'_> {
                 f,
                 "the API has allowed less for {span}; the limit grows back while calls pass"
             ),
+            (LoweredBy::Operator, _) => write!(f, "an operator forced it {span} ago; `outflow health release` ends it"),
             (LoweredBy::Throttle, _) => write!(f, "Throttle began {span} ago; it ends when calls succeed"),
             (LoweredBy::Ramp, None) => write!(f, "a ramp after a recovery began {span} ago"),
             (LoweredBy::Ramp, Some(left)) => write!(
