@@ -92,9 +92,15 @@ pub(super) fn has_work(owner: &Value) -> bool {
     number(jobs, "queued") + number(jobs, "in_flight") > 0
 }
 
-/// Formats one action.
+/// Formats one action, with what its jobs wait for.
 pub(super) fn action(report: &Value) -> String {
-    actions_table(std::slice::from_ref(report)) + &ending(report)
+    let one = std::slice::from_ref(report);
+    let mut text = actions_table(one);
+    for sentence in reasons(report) {
+        text.push_str(sentence);
+        text.push('\n');
+    }
+    text + &timeouts(one) + &ending(report)
 }
 
 fn actions_table(actions: &[Value]) -> String {
@@ -312,6 +318,11 @@ mod tests {
         let wait = "shop: the API is in Sleep, for another 9 min 58 s";
         let open = json!({ "id": "nightly", "waits": [wait], "times_out": 7, "timeout_ms": 3_600_000 });
         assert!(line(&open).ends_with(&format!("- left; {wait}")));
+        let alone = action(&open);
+        assert!(
+            alone.ends_with(&format!("\n{wait}\nnightly fails if no job of it ends for 1 h 0 min\n")),
+            "{alone}"
+        );
         let board = status(&json!({ "waits": [wait], "actions": [open] }));
         assert!(board.contains(&format!("\n{wait}\n")), "{board}");
         assert!(
