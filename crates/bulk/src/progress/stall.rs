@@ -23,7 +23,8 @@ impl<S: JobStore> Engine<S> {
             return Ok(Vec::new());
         }
         let lanes = self.store().lanes().await?;
-        let mut sentences = self.context.lane_waits(lanes.iter());
+        let mut sentences = self.context.pauses();
+        sentences.extend(self.context.lane_waits(lanes.iter()));
         sentences.extend(delays(counts));
         sentences.extend(self.context.store_wait());
         Ok(sentences)
@@ -170,6 +171,19 @@ impl<S> EngineContext<S> {
         let failed = self.store_error.lock().clone()?;
         let ago = self.clock.now().since(failed.at);
         (ago < RECENT).then(|| format!("the store failed {} ago: {}", span(ago), failed.message))
+    }
+
+    /// Returns the sentences of pauses whose author is known, of the first few if there are many.
+    fn pauses(&self) -> Vec<String> {
+        let pauses = self.pauses.lock();
+        let sentence = |(scope, by): (&ControlScope, &String)| match scope {
+            ControlScope::Tenant(name) => format!("tenant {name} is paused by {by}"),
+            ControlScope::Action(name) => format!("action {name} is paused by {by}"),
+        };
+        let mut sentences: Vec<_> = pauses.iter().map(sentence).collect();
+        sentences.sort_unstable();
+        sentences.truncate(SHOWN);
+        sentences
     }
 
     fn paused_by(&self, scope: &ControlScope) -> String {

@@ -81,6 +81,9 @@ async fn a_pause_shows_who_made_it() {
     world.engine.note_pause(tenant.clone(), "anna (maintenance)".to_owned());
     let words = waits(&world).await;
     assert!(words.contains("tenant t is paused by anna (maintenance)"), "{words}");
+    let report = world.store().action(&name("a")).await.expect("read").expect("there");
+    let board = world.engine.waits(&report.counts).await.expect("read");
+    assert_eq!(board[0], "tenant t is paused by anna (maintenance)");
     world.store().resume(&tenant).await.expect("resumed");
     let action = ControlScope::Action(name("a"));
     world.store().pause(&action).await.expect("paused");
