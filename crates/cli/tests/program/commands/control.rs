@@ -139,7 +139,7 @@ fn explain_follows_the_options_of_a_call() {
     }
 }
 
-// Each value as seeds/000 writes it: times in seconds, counts with a fraction.
+// Each value as operators write it: times in seconds, counts with a fraction.
 #[test]
 fn set_changes_every_operating_variable_of_a_running_program() {
     let running = DevProcess::start();
