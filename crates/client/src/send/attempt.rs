@@ -45,6 +45,8 @@ impl CallState<'_> {
         let mut options = self.request.acquire_options(self.waits_since(now));
         if self.stats.keeps_position {
             options = options.with_return();
+        } else if self.stats.attempts > 0 {
+            options = options.with_retry();
         }
         loop {
             let permit = match self.request.origin {

@@ -93,6 +93,13 @@ impl AcquireOptions {
         self
     }
 
+    /// Marks a call of which an attempt failed: others probe a sleeping API first.
+    #[must_use]
+    pub(crate) const fn with_retry(mut self) -> Self {
+        self.standing = QueuePosition::Retrying;
+        self
+    }
+
     /// Puts the call ahead of all new calls: it was sent before, under a limit that was too high.
     #[must_use]
     pub(crate) const fn with_return(mut self) -> Self {

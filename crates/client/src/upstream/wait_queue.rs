@@ -61,6 +61,8 @@ struct Waiter {
     deadline: Nanos,
     /// True if the deadline queue has its deadline.
     tracked: bool,
+    /// True if no attempt of the call was made.
+    is_untried: bool,
     /// True if the call as a whole ends with its deadline, and not only its wait.
     ends_call: bool,
 }
@@ -226,11 +228,11 @@ impl GroupQueues {
         ranks.find_map(|(rank, class)| Some((rank, self.queue(class).first()?)))
     }
 
-    /// Returns the first waiter that does not return from an attempt, and its rank.
-    fn first_new(&self, waiters: &Slab<Waiter>, api_aging: PriorityAging) -> Option<(usize, usize)> {
+    /// Returns the first waiter without an attempt, and its rank.
+    fn first_untried(&self, waiters: &Slab<Waiter>, api_aging: PriorityAging) -> Option<(usize, usize)> {
         let order = self.aging.max(api_aging).order();
         let mut ranks = order.into_iter().enumerate();
-        ranks.find_map(|(rank, class)| Some((rank, self.queue(class).first_from(waiters, FIRST_NEW_NUMBER)?)))
+        ranks.find_map(|(rank, class)| Some((rank, self.queue(class).first_untried(waiters)?)))
     }
 
     /// Records that the first waiter of a class was dispatched.

@@ -59,11 +59,11 @@ impl WaitQueues {
             let queues = self.group(group);
             let is_probing = circuits.get(circuit_index(self.scope, group)).health.state() == HealthState::HalfOpen;
             let untried = is_probing
-                .then(|| queues.first_new(&self.waiters, self.aging))
+                .then(|| queues.first_untried(&self.waiters, self.aging))
                 .flatten();
             let (rank, key) = untried.or_else(|| queues.head(self.aging))?;
-            let is_returning = is_probing && untried.is_none();
-            Some((is_returning, rank, self.waiters.get(key)?.number, group, key))
+            let is_tried = is_probing && untried.is_none();
+            Some((is_tried, rank, self.waiters.get(key)?.number, group, key))
         });
         heads.min().map(|(_, _, _, group, key)| (group, key))
     }

@@ -18,7 +18,7 @@ use crate::upstream::{WaitEstimate, WaitReason};
 impl WaitQueues {
     fn arrive(&mut self, request: AcquireRequest, now: Nanos) -> usize {
         let next = match request.position {
-            QueuePosition::New => &mut self.next_number,
+            QueuePosition::New | QueuePosition::Retrying => &mut self.next_number,
             QueuePosition::Returning => &mut self.next_return,
         };
         let number = *next;
@@ -33,6 +33,7 @@ impl WaitQueues {
             since: now,
             deadline: request.deadline(now),
             tracked: false,
+            is_untried: request.position == QueuePosition::New,
             ends_call: matches!(request.deadline, WaitDeadline::BeforeEnd(_)),
         })
     }
@@ -44,7 +45,7 @@ impl WaitQueues {
         if let Some(queues) = groups.get_mut(group_slot(request.group)) {
             let queue = queues.queue_mut(request.class);
             match request.position {
-                QueuePosition::New => queue.push_back(waiters, key, waker),
+                QueuePosition::New | QueuePosition::Retrying => queue.push_back(waiters, key, waker),
                 QueuePosition::Returning => queue.insert_by_number(waiters, key, waker),
             }
         }
@@ -180,7 +181,7 @@ impl AdmissionState {
             _ => request.deadline(now),
         };
         let is_late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
-        let is_new = request.position == QueuePosition::New;
+        let is_new = request.position != QueuePosition::Returning;
         // A call whose time is over is late in any mode, as it is for the dispatcher.
         if deadline >= now && request.mode == WaitMode::Reject {
             Some(RefusalReason::Busy(estimate.reason.clone()))

@@ -42,7 +42,7 @@ impl WaitEstimator<'_> {
     /// Estimates the wait of a call that joins its queue now.
     pub(in crate::upstream) fn estimate(&mut self, request: AcquireRequest) -> WaitEstimate {
         let number = match request.position {
-            QueuePosition::New => NEWCOMER,
+            QueuePosition::New | QueuePosition::Retrying => NEWCOMER,
             QueuePosition::Returning => self.wait.next_return,
         };
         self.estimate_at(request, number)

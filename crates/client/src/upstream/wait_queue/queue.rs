@@ -104,13 +104,19 @@ impl WaitQueue {
         Some(waker)
     }
 
-    /// Returns the first waiter with this number or a later one.
-    pub(super) fn first_from(&self, waiters: &Slab<Waiter>, number: u64) -> Option<usize> {
-        let mut key = self.first;
-        while let Some(next) = next_before(waiters, key, number) {
-            key = next;
+    /// Returns the first waiter without an attempt.
+    pub(super) fn first_untried(&self, waiters: &Slab<Waiter>) -> Option<usize> {
+        let mut key = slab_key(self.first)?;
+        loop {
+            let waiter = waiters.get(key)?;
+            if waiter.is_untried {
+                return Some(key);
+            }
+            let WaiterState::Queued { after, .. } = waiter.state else {
+                return None;
+            };
+            key = slab_key(after)?;
         }
-        slab_key(key)
     }
 
     /// Returns the waiters that came before this number.

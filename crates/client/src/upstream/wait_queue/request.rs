@@ -25,6 +25,8 @@ pub(in crate::upstream) struct AcquireRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::upstream) enum QueuePosition {
     New,
+    /// Behind all others like a new call: an attempt of it failed.
+    Retrying,
     /// Ahead of all new calls: it was sent before, under a limit that was too high.
     Returning,
 }
