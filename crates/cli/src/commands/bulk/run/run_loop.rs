@@ -13,7 +13,7 @@ use outflow::{Outflow, SystemClock, Upstream};
 use outflow_bulk::{
     BulkEvent, JobDestination, JobSubmission, Lane, RunningEngine, StoreEngine, TenantBounds, Workload,
 };
-use outflow_core::{Clock, HealthState, Nanos};
+use outflow_core::{Clock, HealthSnapshot, HealthState, Nanos, TransitionReason};
 use outflow_store::{
     ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name,
 };
@@ -67,11 +67,18 @@ pub(super) struct RunLoop<'a> {
     progressed: (u64, Nanos),
 }
 
-/// Returns true if no call of the API can start but a probe.
-fn is_asleep(upstream: &Upstream) -> bool {
+/// Returns true if the API fails: no call can start but a probe, and neither the API nor an operator asked for it.
+fn is_failing(upstream: &Upstream) -> bool {
     let states = upstream.report().health;
-    let is_open = |state: HealthState| matches!(state, HealthState::Normal | HealthState::Throttle);
-    states.iter().all(|health| !is_open(health.snapshot.state))
+    let fails = |snapshot: &HealthSnapshot| {
+        let is_open = matches!(snapshot.state, HealthState::Normal | HealthState::Throttle);
+        let is_asked = matches!(
+            snapshot.reason,
+            Some(TransitionReason::RetryAfter | TransitionReason::Banned)
+        );
+        !is_open && !is_asked && snapshot.hold.is_none()
+    };
+    states.iter().all(|health| fails(&health.snapshot))
 }
 
 /// Attempts and throttles of jobs that are not over.
@@ -215,8 +222,8 @@ impl<'a> RunLoop<'a> {
         }
     }
 
-    /// Returns true if no job has ended for this long, and every API with jobs fails. Jobs that wait for a limit
-    /// have a start, however late.
+    /// Returns true if no job has ended for this long, and every API with jobs fails. Jobs that wait for a limit,
+    /// or for a time that the API named, have a start, however late.
     async fn is_stalled(&mut self, longest: Duration) -> anyhow::Result<bool> {
         let (ended, now) = (self.results.counted.over(), self.clock.now());
         if ended != self.progressed.0 {
@@ -226,11 +233,11 @@ impl<'a> RunLoop<'a> {
             return Ok(false);
         }
         let lanes = self.store.lanes().await?;
-        let is_failing = |lane: &Name| match Lane::from_name(lane) {
-            Lane::Api { api, .. } => self.client.upstream(&api).is_some_and(|upstream| is_asleep(&upstream)),
+        let fails = |lane: &Name| match Lane::from_name(lane) {
+            Lane::Api { api, .. } => self.client.upstream(&api).is_some_and(|upstream| is_failing(&upstream)),
             Lane::Handler(_) => false,
         };
-        Ok(lanes.iter().all(is_failing))
+        Ok(!lanes.is_empty() && lanes.iter().all(fails))
     }
 
     /// Reads the remaining time, and what jobs wait for.
