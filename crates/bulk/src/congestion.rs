@@ -37,8 +37,9 @@ pub struct TenantCongestion {
     pub last_backoff: Duration,
     /// Current level; a tenant without waiting jobs is not congested.
     pub level: CongestionLevel,
-    /// Time until all waiting jobs are served at that speed.
-    pub estimate: Duration,
+    /// Remaining time of its jobs; nothing while it or one of its APIs is paused, and without limits before the first
+    /// job of its lanes ended.
+    pub eta: Option<Duration>,
     /// Mean number of throttles and deferrals of an ended job; nothing before one ended.
     pub throttles_per_job: Option<f64>,
 }
@@ -55,13 +56,19 @@ pub struct CongestionSummary {
 }
 
 impl<S> EngineContext<S> {
-    /// Returns the congestion of a tenant by its report.
-    pub(crate) fn tenant_congestion(&self, shares: &LaneShares, report: TenantReport) -> TenantCongestion {
+    /// Returns the congestion of a tenant by its report, with its remaining time.
+    pub(crate) fn tenant_congestion(
+        &self,
+        shares: &LaneShares,
+        report: &TenantReport,
+        eta: Option<Duration>,
+    ) -> TenantCongestion {
         let settings = self.settings.load();
         let non_ready = count_non_ready(&settings, &report.counts);
         let only = shares.only_lane().filter(|_| report.lanes.is_empty());
-        let lanes = only.map_or(report.lanes.as_slice(), std::slice::from_ref);
-        let rate = self.binding_rate(shares, &report.name, lanes);
+        let backlogs = report.lanes.iter().map(|backlog| &backlog.lane);
+        let lanes: Vec<_> = backlogs.chain(only).cloned().collect();
+        let rate = self.binding_rate(shares, &report.name, &lanes);
         let met = rate.congestion(&settings.congestion, non_ready);
         let (level, backoff) = match non_ready {
             0 => (CongestionLevel::None, Duration::ZERO),
@@ -69,12 +76,12 @@ impl<S> EngineContext<S> {
         };
         let permit_first = settings.scheduler.strategy().is_permit_first();
         TenantCongestion {
-            group: report.name,
+            group: report.name.clone(),
             non_ready,
             speed: rate.speed(),
             last_backoff: if permit_first { backoff } else { report.last_backoff },
             level,
-            estimate: rate.estimate(non_ready),
+            eta,
             throttles_per_job: count_throttles(&report.counts).map(ThrottleCounts::per_job),
         }
     }
@@ -100,9 +107,8 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn congestion(&self, tenant: &Name) -> Result<Option<TenantCongestion>, BulkError> {
-        let shares = self.context.read_shares().await?;
         let report = self.store().tenant(tenant).await?;
-        Ok(report.map(|report| self.context.tenant_congestion(&shares, report)))
+        Ok(self.report_congestion(report.as_slice()).await?.pop())
     }
 
     /// Returns the congestion of tenants whose reports were read before, in their order.
@@ -110,11 +116,14 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn report_congestion(&self, reports: &[TenantReport]) -> Result<Vec<TenantCongestion>, BulkError> {
-        let shares = self.context.read_shares().await?;
-        let states = reports.iter().cloned();
-        Ok(states
-            .map(|report| self.context.tenant_congestion(&shares, report))
-            .collect())
+        let context = &self.context;
+        let shares = context.read_shares().await?;
+        let backlogs = context.measure_lanes().await?;
+        let states = reports.iter().map(|report| {
+            let eta = context.tenant_eta(report, &shares, &backlogs);
+            context.tenant_congestion(&shares, report, eta)
+        });
+        Ok(states.collect())
     }
 
     /// Returns the congestion of all tenants, with one page of them.
@@ -122,13 +131,12 @@ impl<S: JobStore> Engine<S> {
     /// # Errors
     /// If the store fails.
     pub async fn congestion_summary(&self, page: PageRequest) -> Result<CongestionSummary, BulkError> {
-        let (shares, counts) = (self.context.read_shares().await?, self.store().job_counts().await?);
-        let tenants = self.store().tenants(page).await?.into_iter();
-        let groups = tenants.map(|report| self.context.tenant_congestion(&shares, report));
+        let (active, counts) = (self.store().active_tenants().await?, self.store().job_counts().await?);
+        let tenants = self.store().tenants(page).await?;
         Ok(CongestionSummary {
-            active: shares.active,
+            active,
             non_ready: count_non_ready(&self.settings(), &counts),
-            groups: groups.collect(),
+            groups: self.report_congestion(&tenants).await?,
         })
     }
 

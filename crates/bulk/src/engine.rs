@@ -20,7 +20,8 @@ use crate::events::{BulkEvent, EventSink};
 use crate::maintenance;
 use crate::maintenance::tenant_rules::RuleSync;
 use crate::metrics::{EngineMetrics, MetricsPage};
-use crate::progress::throughput::ThroughputTracker;
+use crate::progress::competing_work::BacklogTable;
+use crate::progress::throughput::LaneSpeeds;
 use crate::results::outcome_pages::OutcomePages;
 use crate::results::result_writer::JobReport;
 use crate::results::summary::ActionSummary;
@@ -65,7 +66,8 @@ pub(crate) struct EngineContext<S> {
     pub(crate) pool: Arc<WorkerPool>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
-    pub(crate) throughput: ThroughputTracker,
+    pub(crate) speeds: LaneSpeeds,
+    pub(crate) backlogs: BacklogTable,
     pub(crate) shares: ShareTable,
     pub(crate) events: EventSink,
     pub(crate) metrics: EngineMetrics,
@@ -153,7 +155,8 @@ impl<S: JobStore> EngineBuilder<S> {
             pool: WorkerPool::new(self.settings.workers.bounds(0).min),
             sessions: Sessions::new()?,
             results,
-            throughput: ThroughputTracker::default(),
+            speeds: LaneSpeeds::default(),
+            backlogs: BacklogTable::default(),
             shares: ShareTable::default(),
             events: EventSink::new(&self.client, &self.clock),
             metrics: EngineMetrics::default(),

@@ -140,7 +140,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
             ),
             MetricFamily::by_word(
                 bulk::ESTIMATE,
-                groups().map(|group| (group.name.as_str(), gauge(group.estimate.as_secs()))),
+                groups().filter_map(|group| Some((group.name.as_str(), gauge(group.eta?.as_secs())))),
             ),
             MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
             MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),

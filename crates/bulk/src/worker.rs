@@ -79,6 +79,7 @@ impl<S> RunningJob<S> {
             id: self.job.id.clone(),
             tenant: self.job.tenant.clone(),
             action: self.job.action.clone(),
+            lane: Arc::clone(&self.lane),
             settlement: Settlement {
                 token: self.job.token,
                 end,

@@ -35,4 +35,6 @@ pub use name::{InvalidName, Name};
 pub use redis::{RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult};
 pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
-pub use tenant::{CongestionRecord, CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
+pub use tenant::{
+    CongestionRecord, CongestionSample, ControlScope, LaneBacklog, PageRequest, TenantReport, TenantRule,
+};

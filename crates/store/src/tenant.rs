@@ -42,7 +42,16 @@ pub struct TenantReport {
     /// The instant of the last deferral.
     pub last_update: Option<WallTime>,
     /// The lanes in which its jobs wait. A shared store omits lanes in which all of them are delayed or deferred.
-    pub lanes: Vec<Name>,
+    pub lanes: Vec<LaneBacklog>,
+}
+
+/// Jobs of a tenant that wait in one lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LaneBacklog {
+    /// The lane.
+    pub lane: Name,
+    /// The number of jobs, without delayed and deferred ones in a shared store.
+    pub jobs: u64,
 }
 
 /// Congestion of a tenant at one instant.

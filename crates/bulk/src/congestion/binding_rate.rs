@@ -52,10 +52,16 @@ impl BindingRate {
         u64::try_from(self.millionths / MILLION).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Returns the time of this many jobs, in whole seconds.
-    pub(crate) fn estimate(self, jobs: u64) -> Duration {
-        let seconds = (u128::from(jobs) * MILLION).div_ceil(self.millionths);
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX))
+    /// Returns the time of this many jobs.
+    pub(crate) fn time_of(self, jobs: u64) -> Duration {
+        let nanos = (u128::from(jobs) * MILLION).saturating_mul(NANOS) / self.millionths;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the number of jobs in this time.
+    pub(crate) fn jobs_in(self, time: Duration) -> u64 {
+        let jobs = self.millionths.saturating_mul(time.as_nanos()) / (MILLION * NANOS);
+        u64::try_from(jobs).unwrap_or(u64::MAX)
     }
 
     /// Returns the congestion of this many waiting jobs. At less than one job per second, as many seconds pass for
@@ -99,9 +105,10 @@ mod tests {
 
     // The row of a user: 4,897 jobs at ten a second are 490 seconds and critical, whatever the global rate is.
     #[test]
-    fn the_least_rate_decides_level_and_estimate() {
+    fn the_least_rate_decides_speed_and_level() {
         let rate = BindingRate::of_global(10_000, 1).min(part("10/s", ONE, 1));
-        assert_eq!((rate.speed(), rate.estimate(4_897).as_secs()), (10, 490));
+        assert_eq!((rate.speed(), rate.time_of(4_897).as_millis()), (10, 489_700));
+        assert_eq!(rate.jobs_in(Duration::from_secs(490)), 4_900);
         let met = rate.congestion(&CongestionRule::default(), 4_897);
         assert_eq!(met.level, CongestionLevel::Critical);
     }
@@ -109,11 +116,11 @@ mod tests {
     // Three tenants share ten a second: 3.33 each, reported as 3. At five a minute 15 jobs take three minutes, and
     // 30,000 tokens a minute are 15 jobs of 2,000.
     #[test]
-    fn a_share_is_exact_for_estimates_and_whole_for_the_formula() {
+    fn a_share_is_exact_in_time_and_whole_in_the_formula() {
         let third = part("10/s", ONE, 3);
-        assert_eq!((third.speed(), third.estimate(100).as_secs()), (3, 31));
+        assert_eq!((third.speed(), third.time_of(100).as_secs()), (3, 30));
         let slow = part("5/min", ONE, 1);
-        assert_eq!((slow.speed(), slow.estimate(15).as_secs()), (1, 181));
+        assert_eq!((slow.speed(), slow.time_of(15).as_secs()), (1, 180));
         let met = slow.congestion(&CongestionRule::default(), 15);
         assert_eq!((met.backoff.as_secs(), met.non_ready, met.speed), (120, 15, 1));
         let tokens = WorkAmount { jobs: 2, units: 4_000 };

@@ -49,7 +49,8 @@ impl ShareTable {
         }
     }
 
-    fn cost(&self, lane: &Name) -> WorkAmount {
+    /// Returns the jobs whose cost was seen, with the sum: their mean is the cost of a job.
+    pub(crate) fn cost(&self, lane: &Name) -> WorkAmount {
         let known = self.costs.lock().get(lane).copied();
         known.unwrap_or(WorkAmount { jobs: 1, units: 1 })
     }
@@ -73,6 +74,11 @@ impl LaneShares {
     pub(crate) fn count_at_least(&mut self, lane: &Name, tenants: u64) {
         let known = self.tenants.entry(lane.clone()).or_default();
         *known = (*known).max(tenants);
+    }
+
+    /// Returns the lanes that have work.
+    pub(crate) fn lanes(&self) -> impl Iterator<Item = &Name> {
+        self.tenants.keys()
     }
 
     /// Returns the only lane that has work.
@@ -137,6 +143,11 @@ impl<S> EngineContext<S> {
         let parts: Option<Vec<_>> = lanes.iter().map(|lane| self.lane_rate(shares, lane)).collect();
         let of_lanes = parts.and_then(|parts| parts.into_iter().reduce(BindingRate::plus));
         own.into_iter().chain(of_lanes).min()
+    }
+
+    /// Returns the rate of a lane by its limits, if no other lane of its API has work.
+    pub(crate) fn lane_rate_alone(&self, lane: &Name) -> Option<BindingRate> {
+        self.lane_rate(&LaneShares::default(), lane)
     }
 
     /// Returns the part of a lane's limits that each of its tenants gets; none without limits.

@@ -75,7 +75,7 @@ pub fn tenant(report: &TenantReport, state: &TenantCongestion) -> Value {
         "last_backoff_ms": millis(state.last_backoff),
         "speed": state.speed,
         "congestion": state.level.name(),
-        "estimate_ms": millis(state.estimate),
+        "eta_ms": state.eta.map(millis),
     })
 }
 

@@ -16,6 +16,7 @@ use crate::congestion::count_throttles;
 use crate::congestion::lane_shares::LaneShares;
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
+use crate::progress::competing_work::TenantBacklogs;
 
 /// State of all tenants at one instant.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -35,16 +36,22 @@ pub(crate) struct TenantSample {
     /// Number of its jobs that lack quota.
     pub(crate) non_ready: u64,
     pub(crate) level: CongestionLevel,
-    /// Time until its waiting jobs have started.
-    pub(crate) estimate: Duration,
+    /// Remaining time of its jobs; unknown for a sum of tenants.
+    pub(crate) eta: Option<Duration>,
     /// Throttles of its ended jobs.
     pub(crate) throttles: ThrottleCounts,
 }
 
 /// Samples all tenants, records them and emits alerts.
 pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<(), StoreError> {
-    let ranking = rank(context).await?;
-    let mut groups: Vec<_> = ranking.first.into_iter().map(|(_, group)| group).collect();
+    let shares = context.read_shares().await?;
+    let ranking = rank(context, &shares).await?;
+    let backlogs = context.measure_lanes().await?;
+    let groups = ranking.first.iter().map(|report| {
+        let eta = context.tenant_eta(report, &shares, &backlogs);
+        TenantSample::new(context, &shares, report, eta)
+    });
+    let mut groups: Vec<_> = groups.collect();
     groups.sort_by(|one, other| one.name.cmp(&other.name));
     let snapshot = TenantSnapshot {
         counts: context.store.job_counts().await?,
@@ -66,18 +73,18 @@ pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<()
     Ok(())
 }
 
-/// Ranks all tenants that have work.
-async fn rank<S: JobStore>(context: &EngineContext<S>) -> Result<TenantRanking, StoreError> {
-    let shares = context.read_shares().await?;
+/// Ranks all tenants that have work, and keeps their backlogs.
+async fn rank<S: JobStore>(context: &EngineContext<S>, shares: &LaneShares) -> Result<TenantRanking, StoreError> {
     let (mut ranking, mut pages) = (TenantRanking::default(), TenantPages::default());
+    let mut backlogs = TenantBacklogs::new(context.clock.now());
     while let Some(reports) = pages.next(context).await? {
-        let groups = reports.into_iter().map(|report| {
-            let open = report.counts.open();
-            (open, TenantSample::new(context, &shares, report))
-        });
-        ranking.first.extend(groups);
-        ranking.cut();
+        for report in &reports {
+            backlogs.add(report, |lane| context.shares.cost(lane));
+        }
+        ranking.first.extend(reports);
+        ranking.cut(|report| TenantSample::new(context, shares, &report, None));
     }
+    context.keep_backlogs(backlogs);
     Ok(ranking)
 }
 
@@ -91,7 +98,7 @@ pub(crate) async fn record_history<S: JobStore>(context: &EngineContext<S>) -> R
     let mut pages = TenantPages::default();
     while let Some(reports) = pages.next(context).await? {
         let samples = reports.into_iter().map(|report| {
-            let state = context.tenant_congestion(&shares, report);
+            let state = context.tenant_congestion(&shares, &report, None);
             CongestionRecord {
                 tenant: state.group,
                 non_ready: state.non_ready,
@@ -132,30 +139,30 @@ impl TenantPages {
 /// Tenants by their number of open jobs: the first ones, and the sum of all others.
 #[derive(Default)]
 struct TenantRanking {
-    first: Vec<(u64, TenantSample)>,
+    first: Vec<TenantReport>,
     rest: Option<TenantSample>,
 }
 
 impl TenantRanking {
     /// Keeps the tenants with the most jobs, and sums up the others.
-    fn cut(&mut self) {
-        self.first.sort_by_key(|(open, _)| Reverse(*open));
+    fn cut(&mut self, sample: impl FnMut(TenantReport) -> TenantSample) {
+        self.first.sort_by_key(|report| Reverse(report.counts.open()));
         let others = self.first.split_off(MAX_NAMED.min(self.first.len()));
-        let others = others.into_iter().map(|(_, group)| group);
+        let others = others.into_iter().map(sample);
         let rest = self.rest.take().into_iter();
         self.rest = rest.chain(others).reduce(TenantSample::plus);
     }
 }
 
 impl TenantSample {
-    fn new<S>(context: &EngineContext<S>, shares: &LaneShares, report: TenantReport) -> Self {
+    fn new<S>(context: &EngineContext<S>, shares: &LaneShares, report: &TenantReport, eta: Option<Duration>) -> Self {
         let throttles = count_throttles(&report.counts).unwrap_or(ThrottleCounts::NONE);
-        let state = context.tenant_congestion(shares, report);
+        let state = context.tenant_congestion(shares, report, eta);
         Self {
             name: state.group.to_string(),
             non_ready: state.non_ready,
             level: state.level,
-            estimate: state.estimate,
+            eta: state.eta,
             throttles,
         }
     }
@@ -166,7 +173,7 @@ impl TenantSample {
             name: self.name,
             non_ready: self.non_ready + other.non_ready,
             level: self.level.max(other.level),
-            estimate: self.estimate.max(other.estimate),
+            eta: None,
             throttles: ThrottleCounts::new(one.sum() + another.sum(), one.jobs() + another.jobs()),
         }
     }

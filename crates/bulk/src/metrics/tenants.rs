@@ -166,7 +166,7 @@ mod tests {
         TenantSample {
             name: name.to_string(),
             non_ready: 1,
-            estimate: std::time::Duration::ZERO,
+            eta: None,
             level,
             throttles: ThrottleCounts::NONE,
         }

@@ -1,9 +1,9 @@
-//! Recent throughput of actions.
+//! Recent throughput of lanes.
 //!
-//! An action that was paused for an hour, or whose engine was down overnight, was slow since its start. That says
-//! nothing about the rest. So queries leave marks, and the next one measures the fastest span since one of them.
+//! An ETA follows the lane, because all its tenants and actions share one speed and fair order divides it. A lane
+//! that slept, or had no work, was slow for a while. That says nothing about the rest, so its measurement restarts.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use outflow_core::Nanos;
@@ -21,10 +21,35 @@ pub struct Throughput {
     pub idle: Duration,
 }
 
-/// Marks of the actions that were queried.
+/// A lane with work, as this process sees it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LaneActivity {
+    pub(crate) lane: Name,
+    /// Number of its jobs that ended in this process.
+    pub(crate) ended_here: u64,
+    /// True if its API serves calls.
+    pub(crate) is_served: bool,
+}
+
+/// Measurements of all lanes with work.
 #[derive(Debug, Default)]
-pub(crate) struct ThroughputTracker {
-    marks: Mutex<HashMap<Name, EndMarks>>,
+pub(crate) struct LaneSpeeds {
+    table: Mutex<SpeedTable>,
+}
+
+#[derive(Debug, Default)]
+struct SpeedTable {
+    /// Number of ended jobs of all machines at the last record.
+    ended: Option<u64>,
+    lanes: BTreeMap<Name, LaneSpeed>,
+}
+
+#[derive(Debug)]
+struct LaneSpeed {
+    ended_here: u64,
+    /// Number of its ended jobs on all machines, since the first record.
+    ended: u64,
+    marks: EndMarks,
 }
 
 /// Number of ended jobs at an instant.
@@ -36,51 +61,55 @@ struct EndMark {
 
 #[derive(Clone, Debug)]
 struct EndMarks {
+    /// Begin of the measurement.
+    first: EndMark,
     /// Marks of the last minutes, the oldest first.
-    marks: VecDeque<EndMark>,
-    /// First query that saw the current number.
+    recent: VecDeque<EndMark>,
+    /// First record of the current number.
     last: EndMark,
 }
 
 impl EndMarks {
     fn new(mark: EndMark) -> Self {
         Self {
-            marks: VecDeque::from([mark]),
+            first: mark,
+            recent: VecDeque::from([mark]),
             last: mark,
         }
     }
 
     fn add(&mut self, mark: EndMark) {
-        match self.marks.back().map(|newest| mark.at.since(newest.at)) {
-            Some(age) if age < MARK_DISTANCE => {}
-            Some(age) if age < MAX_GAP => self.marks.push_back(mark),
-            _ => *self = Self::new(mark),
+        let newest = self.recent.back().map(|newest| mark.at.since(newest.at));
+        if newest.is_none_or(|age| age >= MARK_DISTANCE) {
+            self.recent.push_back(mark);
         }
-        while self.marks.len() > 1
+        while self.recent.len() > 1
             && self
-                .marks
+                .recent
                 .front()
                 .is_some_and(|oldest| mark.at.since(oldest.at) > MAX_SPAN)
         {
-            self.marks.pop_front();
+            self.recent.pop_front();
         }
         if mark.ended != self.last.ended {
             self.last = mark;
         }
     }
 
-    /// Returns the throughput of the span in which most jobs ended for its length. A window that has only begun, or a
-    /// pause before, makes other spans look slow.
-    fn fastest(&self, mark: EndMark) -> Option<Throughput> {
+    /// Returns the throughput of the span in which most jobs ended for its length. A window that has only begun makes
+    /// other spans look slow. If no job ended in any of them, returns the throughput since the begin.
+    fn fastest(&self, now: Nanos) -> Option<Throughput> {
         let since = |from: &EndMark| Throughput {
-            ended: mark.ended.saturating_sub(from.ended),
-            span: mark.at.since(from.at),
-            idle: mark.at.since(self.last.at),
+            ended: self.last.ended.saturating_sub(from.ended),
+            span: now.since(from.at),
+            idle: now.since(self.last.at),
         };
-        let long = self.marks.iter().filter(|from| mark.at.since(from.at) >= MEASURED_SPAN);
-        let oldest = self.marks.front().filter(|from| mark.at.since(from.at) >= MIN_SPAN);
+        let long = self.recent.iter().filter(|from| now.since(from.at) >= MEASURED_SPAN);
+        let oldest = self.recent.front().filter(|from| now.since(from.at) >= MIN_SPAN);
         let candidates = long.chain(oldest).map(since).filter(|measured| measured.ended > 0);
-        candidates.min_by_key(|measured| measured.scale(measured.span.saturating_sub(measured.idle), MANY))
+        let fastest =
+            candidates.min_by_key(|measured| measured.scale(measured.span.saturating_sub(measured.idle), MANY));
+        fastest.or_else(|| Some(since(&self.first)).filter(|measured| measured.ended > 0))
     }
 }
 
@@ -92,37 +121,62 @@ impl Throughput {
     }
 }
 
-impl ThroughputTracker {
-    /// Records the number of ended jobs, and returns the recent throughput. If too little ended recently, returns the
-    /// throughput since the start.
-    pub(crate) fn record(
-        &self,
-        action: &Name,
-        now: Nanos,
-        ended: u64,
-        since_start: Option<Duration>,
-    ) -> Option<Throughput> {
-        let mark = EndMark { at: now, ended };
-        let mut all = self.marks.lock();
-        if all.len() >= MAX_ACTIONS && !all.contains_key(action) {
-            all.clear();
-        }
-        let marks = all.entry(action.clone()).or_insert_with(|| EndMarks::new(mark));
-        marks.add(mark);
-        marks.fastest(mark).or_else(|| {
-            since_start.map(|span| Throughput {
+impl SpeedTable {
+    /// Returns the jobs of a lane that ended on all machines since the last record: the part of all ends that this
+    /// process saw in the lane, or all of them if no other lane has work.
+    fn count_ends(&self, lanes: &[LaneActivity], ended: u64) -> Vec<u64> {
+        let all = ended.saturating_sub(self.ended.unwrap_or(ended));
+        let here = |activity: &LaneActivity| {
+            let known = self.lanes.get(&activity.lane);
+            activity.ended_here - known.map_or(activity.ended_here, |known| known.ended_here.min(activity.ended_here))
+        };
+        let sum: u64 = lanes.iter().map(here).sum();
+        let part = |activity: &LaneActivity| match (lanes.len(), sum) {
+            (1, _) => all,
+            (_, 0) => 0,
+            _ => scale(here(activity), all, sum),
+        };
+        lanes.iter().map(part).collect()
+    }
+}
+
+fn scale(number: u64, times: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(number) * u128::from(times) / u128::from(of)).unwrap_or(u64::MAX)
+}
+
+impl LaneSpeeds {
+    /// Records the number of jobs that ended on all machines, with the lanes that have work. Others are forgotten.
+    pub(crate) fn record(&self, now: Nanos, ended: u64, lanes: &[LaneActivity]) {
+        let mut table = self.table.lock();
+        let ends = table.count_ends(lanes, ended);
+        table.ended = Some(ended);
+        let mut before = std::mem::take(&mut table.lanes);
+        for (activity, ends) in lanes.iter().zip(ends) {
+            let known = before.remove(&activity.lane);
+            let ended = known.as_ref().map_or(0, |known| known.ended).saturating_add(ends);
+            let mark = EndMark { at: now, ended };
+            let mut marks = match known {
+                Some(known) if activity.is_served => known.marks,
+                _ => EndMarks::new(mark),
+            };
+            marks.add(mark);
+            let speed = LaneSpeed {
+                ended_here: activity.ended_here,
                 ended,
-                span,
-                idle: now.since(marks.last.at),
-            })
-        })
+                marks,
+            };
+            table.lanes.insert(activity.lane.clone(), speed);
+        }
     }
 
-    /// Restarts the measurement of a paused action: its earlier speed says nothing about the rest.
-    pub(crate) fn restart(&self, action: &Name, now: Nanos, ended: u64) {
-        if let Some(marks) = self.marks.lock().get_mut(action) {
-            *marks = EndMarks::new(EndMark { at: now, ended });
-        }
+    /// Forgets the earlier throughput of a lane.
+    pub(crate) fn restart(&self, lane: &Name) {
+        self.table.lock().lanes.remove(lane);
+    }
+
+    /// Returns the recent throughput of a lane.
+    pub(crate) fn throughput(&self, lane: &Name, now: Nanos) -> Option<Throughput> {
+        self.table.lock().lanes.get(lane)?.marks.fastest(now)
     }
 }
 
@@ -135,55 +189,68 @@ pub(super) const MEASURED_SPAN: Duration = Duration::from_secs(20);
 /// Sixty marks in the longest span.
 const MARK_DISTANCE: Duration = Duration::from_secs(3);
 
-/// An action without a query for longer may have been paused meanwhile.
-const MAX_GAP: Duration = Duration::from_mins(2);
-
 /// Number of jobs by which speeds are compared.
 const MANY: u64 = 1_000_000;
 
 /// A shorter span measures chance.
 const MIN_SPAN: Duration = Duration::from_secs(2);
 
-/// Some hundred bytes each; a forgotten action is measured again from its next query.
-const MAX_ACTIONS: usize = 1_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn action() -> Name {
-        Name::new("a").expect("a name")
+    fn lane(name: &str) -> Name {
+        Name::new(name).expect("a name")
     }
 
-    fn record(tracker: &ThroughputTracker, second: u64, ended: u64) -> Option<Throughput> {
-        tracker.record(&action(), Nanos::from_secs(second), ended, None)
+    fn activity(name: &str, ended_here: u64) -> LaneActivity {
+        LaneActivity {
+            lane: lane(name),
+            ended_here,
+            is_served: true,
+        }
     }
 
-    // Ten a second for ten minutes, then an hour of pause, then five a second.
+    fn record(speeds: &LaneSpeeds, second: u64, ended: u64) -> Option<Throughput> {
+        let now = Nanos::from_secs(second);
+        speeds.record(now, ended, &[activity("a", ended)]);
+        speeds.throughput(&lane("a"), now)
+    }
+
+    // Ten a second for ten minutes, then an hour of sleep, then five a second.
     #[test]
-    fn a_pause_does_not_slow_the_measured_throughput() {
-        let tracker = ThroughputTracker::default();
-        let last = (0..=600).map(|second| record(&tracker, second, second * 10));
+    fn a_sleep_does_not_slow_the_measured_throughput() {
+        let speeds = LaneSpeeds::default();
+        let last = (0..=600).map(|second| record(&speeds, second, second * 10));
         let measured = last.last().flatten().expect("measured");
         assert_eq!(measured.ended, measured.span.as_secs() * 10);
         assert!(measured.span <= MAX_SPAN, "{measured:?}");
-        tracker.restart(&action(), Nanos::from_secs(4_200), 6_000);
-        assert_eq!(record(&tracker, 4_201, 6_005), None, "too soon");
+        let asleep = LaneActivity {
+            is_served: false,
+            ..activity("a", 6_000)
+        };
+        speeds.record(Nanos::from_secs(4_200), 6_000, &[asleep]);
+        assert_eq!(speeds.throughput(&lane("a"), Nanos::from_secs(4_200)), None);
+        for second in 4_201..4_210 {
+            record(&speeds, second, 6_000 + (second - 4_200) * 5);
+        }
         let expected = Throughput {
             ended: 50,
             span: Duration::from_secs(10),
             idle: Duration::ZERO,
         };
-        assert_eq!(record(&tracker, 4_210, 6_050), Some(expected));
+        assert_eq!(record(&speeds, 4_210, 6_050), Some(expected));
     }
 
-    // No query for an hour, in which the action may have been paused.
+    // A lane without work is forgotten, so its earlier speed does not count.
     #[test]
-    fn an_old_mark_does_not_count() {
-        let tracker = ThroughputTracker::default();
-        record(&tracker, 0, 0);
-        assert_eq!(record(&tracker, 3_600, 10), None);
-        let measured = record(&tracker, 3_605, 60);
+    fn a_lane_that_gets_work_again_is_measured_from_then_on() {
+        let speeds = LaneSpeeds::default();
+        record(&speeds, 0, 0);
+        record(&speeds, 60, 10);
+        speeds.record(Nanos::from_secs(120), 10, &[]);
+        assert_eq!(record(&speeds, 3_600, 10), None);
+        let measured = record(&speeds, 3_605, 60);
         assert_eq!(measured.map(|measured| measured.ended), Some(50));
     }
 
@@ -191,29 +258,51 @@ mod tests {
     // the last two 900.
     #[test]
     fn a_window_that_has_only_begun_is_no_slowness() {
-        let tracker = ThroughputTracker::default();
+        let speeds = LaneSpeeds::default();
         for second in 0..180 {
-            record(&tracker, second, 600 * (1 + second / 60));
+            record(&speeds, second, 600 * (1 + second / 60));
         }
-        let measured = record(&tracker, 180, 2_100).expect("measured");
+        let measured = record(&speeds, 180, 2_100).expect("measured");
         let each_minute = measured.ended * 60 / measured.span.as_secs();
         assert!(each_minute >= 600, "{measured:?}");
     }
 
+    // One job in five minutes: none in the last three.
+    #[test]
+    fn a_slow_lane_is_measured_since_its_begin() {
+        let speeds = LaneSpeeds::default();
+        for second in 0..600 {
+            record(&speeds, second, second / 300);
+        }
+        let measured = record(&speeds, 599, 1).expect("measured");
+        assert_eq!((measured.ended, measured.span.as_secs()), (1, 599));
+    }
+
     #[test]
     fn nothing_is_measured_before_a_job_ended() {
-        let tracker = ThroughputTracker::default();
+        let speeds = LaneSpeeds::default();
         for second in 0..10 {
-            assert_eq!(record(&tracker, second, 7), None);
+            assert_eq!(record(&speeds, second, 7), None);
         }
     }
 
     #[test]
     fn idle_time_begins_with_the_last_end() {
-        let tracker = ThroughputTracker::default();
-        record(&tracker, 0, 0);
-        record(&tracker, 4, 8);
-        let measured = record(&tracker, 10, 8).expect("measured");
+        let speeds = LaneSpeeds::default();
+        record(&speeds, 0, 0);
+        record(&speeds, 4, 8);
+        let measured = record(&speeds, 10, 8).expect("measured");
         assert_eq!((measured.ended, measured.idle.as_secs()), (8, 6));
+    }
+
+    // Two lanes on three machines: this one ended 30 and 10 of the 120.
+    #[test]
+    fn ends_of_all_machines_are_divided_as_the_ends_of_this_one() {
+        let speeds = LaneSpeeds::default();
+        speeds.record(Nanos::ZERO, 0, &[activity("a", 0), activity("b", 0)]);
+        let now = Nanos::from_secs(10);
+        speeds.record(now, 120, &[activity("a", 30), activity("b", 10)]);
+        let ended = |name| speeds.throughput(&lane(name), now).map(|measured| measured.ended);
+        assert_eq!((ended("a"), ended("b")), (Some(90), Some(30)));
     }
 }

@@ -51,6 +51,15 @@ impl WorkAmount {
     pub(crate) const fn add(&mut self, more: Self) {
         *self = self.plus(more);
     }
+
+    /// Returns the amount of this many jobs with the same mean cost.
+    pub(crate) fn times(self, jobs: u64) -> Self {
+        let units = u128::from(self.units) * u128::from(jobs) / u128::from(self.jobs.max(1));
+        Self {
+            jobs,
+            units: u64::try_from(units).unwrap_or(u64::MAX),
+        }
+    }
 }
 
 impl Workload {
@@ -64,7 +73,18 @@ impl Workload {
         self.latest = self.latest.max(not_before);
     }
 
-    fn add_amount(&mut self, tenant: &Name, lane: &Name, more: WorkAmount) {
+    /// Replaces the amount of each lane.
+    pub(super) fn with_lane_amounts(&self, amount: impl Fn(&Name, WorkAmount) -> WorkAmount) -> Self {
+        let lanes = self.lanes.iter().map(|(lane, own)| (lane.clone(), amount(lane, *own)));
+        let lanes: BTreeMap<_, _> = lanes.collect();
+        Self {
+            total: lanes.values().fold(WorkAmount::default(), |sum, lane| sum.plus(*lane)),
+            lanes,
+            ..self.clone()
+        }
+    }
+
+    pub(super) fn add_amount(&mut self, tenant: &Name, lane: &Name, more: WorkAmount) {
         self.total.add(more);
         self.lanes.entry(lane.clone()).or_default().add(more);
         let own = self.tenants.entry(tenant.clone()).or_default();

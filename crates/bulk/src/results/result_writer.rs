@@ -17,6 +17,7 @@ use crate::events::BulkEvent;
 use crate::scheduler::POLL_INTERVAL;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
+use crate::worker::lane_history::LaneHistory;
 use crate::worker::pool::WorkerSlots;
 
 /// End of a claim.
@@ -28,6 +29,7 @@ pub(crate) struct JobReport {
     pub(crate) id: Name,
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,
+    pub(crate) lane: Arc<LaneHistory>,
     pub(crate) settlement: Settlement,
 }
 
@@ -146,6 +148,7 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
         }
         if is_ended(&how) {
             context.metrics.spins.count_end();
+            report.lane.count_end();
         }
         context.metrics.counters.settled(how);
         context.metrics.counters.attempted(&report.settlement.end);

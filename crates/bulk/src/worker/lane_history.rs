@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use outflow_core::Nanos;
@@ -42,6 +42,8 @@ impl LaneHistories {
 #[derive(Debug, Default)]
 pub(crate) struct LaneHistory {
     state: Mutex<HistoryState>,
+    /// Number of jobs that are over.
+    ended: AtomicU64,
     /// Notified when an attempt has ended.
     pub(super) changed: Notify,
 }
@@ -127,6 +129,16 @@ impl LaneHistory {
             history: Arc::clone(self),
             claim: token.claim,
         }
+    }
+
+    /// Counts a job that is over.
+    pub(crate) fn count_end(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of jobs that are over.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Notes if jobs wait in the lane's queue.

@@ -199,7 +199,7 @@ pub mod bulk {
     pub const ESTIMATE: Metric = Metric::gauge(
         "outflow_bulk_estimate_seconds",
         &[label::GROUP_ID],
-        "Time until a tenant's waiting jobs have started, by the limit that binds it.",
+        "Time until a tenant's jobs have ended: the ETA that bulk status shows.",
     );
     /// Avoided throttles.
     pub const SAVED_SPINS: Metric = Metric::counter(

@@ -15,7 +15,7 @@ use crate::action::JobCounts;
 use crate::contract::{StoreResult, TenantStore};
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{CongestionRecord, CongestionSample, PageRequest, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, LaneBacklog, PageRequest, TenantReport, TenantRule};
 
 impl TenantStore for RedisStore {
     /// Sets the default rule, which applies at once. Tenants that wait because of the old bound are
@@ -160,8 +160,15 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
         last_backoff,
         speed,
         last_update: (update > 0).then(|| wall_time(update)),
-        lanes: reply.read_all(ScriptReply::name)?,
+        lanes: reply.read_all(read_backlog)?,
     }))
+}
+
+fn read_backlog(reply: &mut ScriptReply) -> StoreResult<LaneBacklog> {
+    Ok(LaneBacklog {
+        lane: reply.name()?,
+        jobs: reply.number()?,
+    })
 }
 
 fn read_counts(reply: &mut ScriptReply) -> StoreResult<JobCounts> {

@@ -53,7 +53,7 @@ pub(super) fn status(report: &Value) -> String {
                 field(jobs, "throttles"),
                 field(tenant, "rate"),
                 field(tenant, "congestion"),
-                format_millis(tenant, "estimate_ms"),
+                format_millis(tenant, "eta_ms"),
             ]);
         }
         // Writing to a string cannot fail.

@@ -14,7 +14,7 @@ use crate::embedded::state::StoreState;
 use crate::embedded::state::tenant::TenantState;
 use crate::error::StoreError;
 use crate::name::Name;
-use crate::tenant::{CongestionRecord, CongestionSample, ControlScope, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, ControlScope, LaneBacklog, TenantReport, TenantRule};
 
 /// Sets the rule of all tenants without their own. It is not written: every process sets it at its start.
 pub(crate) fn set_default_rule(state: &mut StoreState, rule: TenantRule) {
@@ -112,8 +112,12 @@ pub(crate) fn release_deferred(state: &mut StoreState, name: &Name, limit: u64, 
 pub(crate) fn report(state: &StoreState, id: u32) -> Option<TenantReport> {
     let tenant = state.tenants.get(id)?;
     let lanes = tenant.lanes.iter().filter_map(|lane| state.lanes.get(*lane));
-    let waits = lanes.filter(|lane| lane.tenants.get(&id).is_some_and(|own| own.queued > 0));
-    Some(tenant.report(waits.map(|lane| lane.name.clone()).collect()))
+    let backlogs = lanes.filter_map(|lane| {
+        let jobs = lane.tenants.get(&id)?.queued;
+        let lane = lane.name.clone();
+        (jobs > 0).then_some(LaneBacklog { lane, jobs })
+    });
+    Some(tenant.report(backlogs.collect()))
 }
 
 /// Returns true for the first caller in each interval of this length.

@@ -9,7 +9,7 @@ use super::StoreState;
 use super::named_table::NamedEntry;
 use crate::action::JobCounts;
 use crate::name::Name;
-use crate::tenant::{CongestionRecord, CongestionSample, TenantReport, TenantRule};
+use crate::tenant::{CongestionRecord, CongestionSample, LaneBacklog, TenantReport, TenantRule};
 
 /// One tenant.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl TenantState {
         self.paused || limit.is_some_and(|limit| self.counts.in_flight >= limit)
     }
 
-    pub(crate) fn report(&self, lanes: Vec<Name>) -> TenantReport {
+    pub(crate) fn report(&self, lanes: Vec<LaneBacklog>) -> TenantReport {
         TenantReport {
             name: self.name.clone(),
             rule: self.rule,

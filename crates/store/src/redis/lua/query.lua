@@ -4,14 +4,16 @@
 
 local query = ARGV[3]
 
--- Waiting jobs of a tenant with these slots, and the lanes of the slots.
+-- Waiting jobs of a tenant with these slots, and the lanes of the slots, each with its number of jobs.
 local function waiting_of(name, slots)
   local waits, at_work = 0, {}
   each_piece_of_lanes(function(names)
     for _, at in ipairs(names) do
       local packed = call('HGET', P .. 'w:' .. at, name)
       if packed then
-        waits, slots, at_work[#at_work + 1] = waits + ready(read_slot(packed)), slots - 1, at
+        local jobs = ready(read_slot(packed))
+        waits, slots = waits + jobs, slots - 1
+        at_work[#at_work + 1], at_work[#at_work + 2] = at, jobs
         if slots == 0 then return true end
       end
     end

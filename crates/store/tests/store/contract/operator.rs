@@ -358,12 +358,13 @@ pub(crate) async fn a_tenant_reports_its_lanes_and_a_lane_its_tenants(world: &im
     submit(store, [jobs("a", 2), jobs("b", 1), vec![post]].concat()).await;
     let lanes = async |tenant| {
         let report = store.tenant(&name(tenant)).await.expect("read");
-        let mut lanes = report.expect("known").lanes;
+        let backlogs = report.expect("known").lanes.into_iter();
+        let mut lanes: Vec<_> = backlogs.map(|backlog| (backlog.lane, backlog.jobs)).collect();
         lanes.sort();
         lanes
     };
-    assert_eq!(lanes("a").await, [name("mail"), name("post")]);
-    assert_eq!(lanes("b").await, [name("mail")]);
+    assert_eq!(lanes("a").await, [(name("mail"), 2), (name("post"), 1)]);
+    assert_eq!(lanes("b").await, [(name("mail"), 1)]);
     let mut loads = store.lane_loads().await.expect("read");
     loads.sort_by(|one, other| one.lane.cmp(&other.lane));
     let loads: Vec<_> = loads.iter().map(|load| (load.lane.as_str(), load.tenants)).collect();

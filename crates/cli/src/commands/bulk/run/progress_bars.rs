@@ -35,6 +35,8 @@ pub(super) struct ProgressBars {
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunProgress {
     pub(super) eta: Option<Duration>,
+    /// Remaining time of the first tenants.
+    pub(super) tenants: BTreeMap<Name, Duration>,
     pub(super) waits: Vec<String>,
 }
 
@@ -42,8 +44,6 @@ pub(super) struct RunProgress {
 struct TenantGoal {
     jobs: u64,
     allowed: Option<JobRate>,
-    /// Least time that limits need, from the beginning on.
-    lower_bound: Duration,
     rate: BarRate,
 }
 
@@ -55,7 +55,6 @@ impl ProgressBars {
             let goal = TenantGoal {
                 jobs,
                 allowed: part.and_then(|part| part.allowed),
-                lower_bound: part.map_or(Duration::ZERO, |part| part.alone),
                 rate: BarRate::default(),
             };
             (name.clone(), goal)
@@ -82,7 +81,7 @@ impl ProgressBars {
     pub(super) fn show(&mut self, counted: &LineCounts, before: u64, spent: Duration, estimate: RunProgress) {
         self.before.get_or_insert_with(|| counted.tenants.clone());
         self.shown = Some(spent);
-        let mut rows = self.rows(counted, spent);
+        let mut rows = self.rows(counted, spent, &estimate.tenants);
         let over = counted.over();
         let throughput = self.rate.record(over.saturating_sub(before), spent);
         let is_stalled = throughput.idle >= STALLED;
@@ -93,7 +92,6 @@ impl ProgressBars {
             jobs: self.all.max(over),
             throughput,
             allowed: None,
-            lower_bound: Duration::ZERO,
             eta: estimate.eta,
             waits: estimate.waits.into_iter().filter(|_| is_stalled).collect(),
         });
@@ -101,23 +99,21 @@ impl ProgressBars {
     }
 
     /// Returns the rows of tenants: some single ones, and one for the rest.
-    fn rows(&mut self, counted: &LineCounts, spent: Duration) -> Vec<TenantProgress> {
+    fn rows(&mut self, counted: &LineCounts, spent: Duration, etas: &BTreeMap<Name, Duration>) -> Vec<TenantProgress> {
         let rows = self.tenants.iter_mut().map(|(name, goal)| {
             let (over, not_done) = counted.tenants.get(name).copied().unwrap_or_default();
             let before = self.before.as_ref().and_then(|before| before.get(name));
             let (previous, _) = before.copied().unwrap_or_default();
-            let bar = TenantProgress {
+            TenantProgress {
                 name: name.to_string(),
                 over,
                 not_done,
                 jobs: goal.jobs.max(over),
                 throughput: goal.rate.record(over.saturating_sub(previous), spent),
                 allowed: goal.allowed,
-                lower_bound: goal.lower_bound.saturating_sub(spent),
-                eta: None,
+                eta: etas.get(name).copied(),
                 waits: Vec::new(),
-            };
-            bar.with_estimate()
+            }
         });
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(TenantProgress::is_over);

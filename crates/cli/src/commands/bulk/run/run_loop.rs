@@ -15,7 +15,7 @@ use outflow_bulk::{
 };
 use outflow_core::{Clock, HealthSnapshot, HealthState, Nanos, TransitionReason};
 use outflow_store::{
-    ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name,
+    ActionSpec, ActionStore, AnyStore, BatchPosition, DeadLetterFilter, DeadLetterStore, JobQueue, Name, PageRequest,
 };
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::timeout;
@@ -242,11 +242,19 @@ impl<'a> RunLoop<'a> {
 
     /// Reads the remaining time, and what jobs wait for.
     async fn read_progress(&self, engine: &StoreEngine) -> anyhow::Result<RunProgress> {
-        let progress = engine.progress(&self.action.1).await?;
-        Ok(progress.map_or_else(RunProgress::default, |progress| RunProgress {
+        let Some(progress) = engine.progress(&self.action.1).await? else {
+            return Ok(RunProgress::default());
+        };
+        let page = PageRequest {
+            after: None,
+            max: SEARCHED_TENANTS,
+        };
+        let tenants = engine.congestion_summary(page).await?.groups.into_iter();
+        Ok(RunProgress {
             eta: progress.eta,
+            tenants: tenants.filter_map(|state| Some((state.group, state.eta?))).collect(),
             waits: progress.waits,
-        }))
+        })
     }
 
     /// Counts attempts and throttles of jobs that are not over; the others have outcomes.
@@ -398,6 +406,9 @@ async fn next_error(events: &mut Receiver<BulkEvent>) -> String {
 
 /// Often enough to look live, and seldom enough for one disk write each time.
 const POLL_PERIOD: Duration = Duration::from_millis(250);
+
+/// Covers the tenants that have a bar: those with work left come first by name.
+const SEARCHED_TENANTS: usize = 100;
 
 /// Jobs that a store handles well in one call.
 const BATCH: usize = 1_000;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use outflow_bulk::{JobRate, Throughput, estimate_eta};
+use outflow_bulk::{JobRate, Throughput};
 
 use crate::terminal::format_span;
 
@@ -16,8 +16,6 @@ pub(super) struct TenantProgress {
     pub(super) jobs: u64,
     pub(super) throughput: Throughput,
     pub(super) allowed: Option<JobRate>,
-    /// Least time that limits need for the rest.
-    pub(super) lower_bound: Duration,
     /// Remaining time by the engine's estimate.
     pub(super) eta: Option<Duration>,
     /// Sentences about what jobs wait for, if none ended for a while.
@@ -34,18 +32,9 @@ impl TenantProgress {
         self.jobs.saturating_sub(self.over)
     }
 
-    /// Sets the remaining time by the throughput and the lower bound.
-    pub(super) fn with_estimate(self) -> Self {
-        let bound = Some(self.lower_bound);
-        Self {
-            eta: estimate_eta(self.remaining(), Some(self.throughput), bound),
-            ..self
-        }
-    }
-
     /// Returns the sum of two. Single rates say nothing about the sum.
     pub(super) fn plus(self, other: Self) -> Self {
-        let sum = Self {
+        Self {
             over: self.over + other.over,
             not_done: self.not_done + other.not_done,
             jobs: self.jobs + other.jobs,
@@ -55,10 +44,9 @@ impl TenantProgress {
                 ..self.throughput
             },
             allowed: None,
-            lower_bound: self.lower_bound.max(other.lower_bound),
+            eta: self.eta.max(other.eta),
             ..self
-        };
-        sum.with_estimate()
+        }
     }
 
     /// Updates a bar on the terminal.
@@ -122,44 +110,18 @@ impl BarRate {
 mod tests {
     use super::*;
 
-    // 25 of 100 in ten seconds, two of them failed: 2.5 a second, thirty seconds more.
+    // 25 of 100 in ten seconds, two of them failed: 2.5 a second. The engine says thirty seconds more.
     fn row(name: &str) -> TenantProgress {
-        let bar = TenantProgress {
+        TenantProgress {
             name: name.to_owned(),
             over: 25,
             not_done: 2,
             jobs: 100,
             throughput: BarRate::default().record(25, Duration::from_secs(10)),
             allowed: None,
-            lower_bound: Duration::ZERO,
-            eta: None,
+            eta: Some(Duration::from_secs(30)),
             waits: Vec::new(),
-        };
-        bar.with_estimate()
-    }
-
-    // The quota of the first window started at once, and says nothing about the rest.
-    #[test]
-    fn the_remaining_time_is_never_less_than_limits_need() {
-        let slow = TenantProgress {
-            lower_bound: Duration::from_mins(3),
-            ..row("acme")
-        };
-        let line = slow.with_estimate().render();
-        assert!(line.ends_with("2.5/s, 3 min 0 s left\n"), "{line}");
-    }
-
-    #[test]
-    fn a_bar_prints_the_estimate_of_the_engine() {
-        let bar = row("acme");
-        let (measured, bound) = (Some(bar.throughput), Some(Duration::ZERO));
-        assert_eq!(bar.eta, estimate_eta(75, measured, bound));
-        let given = TenantProgress {
-            eta: Some(Duration::from_secs(492)),
-            ..bar
-        };
-        let text = format!("{} left\n", format_span(Duration::from_secs(492)));
-        assert!(given.render().ends_with(&text), "{}", given.render());
+        }
     }
 
     #[test]

@@ -1,0 +1,196 @@
+//! The one estimate of remaining time, for actions and tenants alike.
+//!
+//! Measured throughput alone ignores limits: the quota of the first window starts at once, and at that speed the
+//! rest would end in a moment. Limits alone ignore slow responses. So limits give the time of all jobs that the lanes
+//! end before the last one, and the measured throughput of a lane lengthens it. Before a job has ended, the limits
+//! alone give it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use outflow_store::{ActionReport, JobStore, LaneBacklog, Name, RemainingWork, StoreResult, TenantReport};
+
+use super::competing_work::TenantBacklogs;
+use super::remaining_time::LimitTime;
+use super::throughput::{LaneActivity, Throughput};
+use super::workload::Workload;
+use crate::congestion::lane_shares::LaneShares;
+use crate::engine::EngineContext;
+use crate::scheduler::start_permission::blocked_for;
+use crate::submit::lane::Lane;
+
+impl<S: JobStore> EngineContext<S> {
+    /// Measures the throughput of all lanes with work, and returns the backlogs of all tenants.
+    pub(crate) async fn measure_lanes(&self) -> StoreResult<Arc<TenantBacklogs>> {
+        let backlogs = self.recent_backlogs().await;
+        let shares = self.recent_shares().await;
+        let counts = self.store.job_counts().await?;
+        let lanes = shares.lanes().map(|lane| LaneActivity {
+            lane: lane.clone(),
+            ended_here: self.lanes.get(lane).ended(),
+            is_served: self.is_served(lane) && backlogs.has_work(lane),
+        });
+        let ended = counts.done + counts.dead + counts.failed;
+        self.speeds.record(self.clock.now(), ended, &lanes.collect::<Vec<_>>());
+        Ok(backlogs)
+    }
+}
+
+impl<S> EngineContext<S> {
+    /// Returns true unless the API of a lane sleeps or cools down.
+    fn is_served(&self, lane: &Name) -> bool {
+        let upstream = Lane::from_name(lane).upstream(&self.client);
+        upstream.is_none_or(|upstream| blocked_for(&upstream, Duration::ZERO).is_none())
+    }
+
+    /// Estimates the time until all jobs of an action have ended; nothing while it is paused.
+    pub(super) fn action_eta(
+        &self,
+        report: &ActionReport,
+        remaining: &RemainingWork,
+        backlogs: &TenantBacklogs,
+    ) -> Option<Duration> {
+        if report.is_stopped() {
+            // The speed before a pause says nothing about the rest.
+            remaining
+                .places
+                .iter()
+                .for_each(|place| self.speeds.restart(&place.lane));
+            return None;
+        }
+        match report.counts.open() {
+            0 => Some(Duration::ZERO),
+            _ => self.eta(&Workload::from(remaining), report.counts.mean(), backlogs),
+        }
+    }
+
+    /// Estimates the time until all jobs of a tenant have ended; nothing while it is paused.
+    pub(crate) fn tenant_eta(
+        &self,
+        report: &TenantReport,
+        shares: &LaneShares,
+        backlogs: &TenantBacklogs,
+    ) -> Option<Duration> {
+        if report.paused {
+            return None;
+        }
+        match report.counts.open() {
+            0 => Some(Duration::ZERO),
+            _ => self.eta(&self.tenant_workload(report, shares), report.counts.mean(), backlogs),
+        }
+    }
+
+    /// Returns the waiting jobs of a tenant. Delayed ones, whose lane is unknown, count where the others wait.
+    fn tenant_workload(&self, report: &TenantReport, shares: &LaneShares) -> Workload {
+        let mut workload = Workload::default();
+        for LaneBacklog { lane, jobs } in &report.lanes {
+            workload.add_amount(&report.name, lane, self.shares.cost(lane).times(*jobs));
+        }
+        let delayed = report.counts.queued.saturating_sub(workload.jobs());
+        let lane = report.lanes.first().map(|backlog| &backlog.lane).or(shares.only_lane());
+        if let Some(lane) = lane.filter(|_| delayed > 0) {
+            workload.add_amount(&report.name, lane, self.shares.cost(lane).times(delayed));
+        }
+        workload
+    }
+
+    /// Estimates the time until the last job of this work has ended, if a call takes this long. Returns nothing while
+    /// an operator holds an API, and without limits before a job ended.
+    fn eta(&self, own: &Workload, latency: Option<Duration>, backlogs: &TenantBacklogs) -> Option<Duration> {
+        if own.jobs() == 0 {
+            return latency;
+        }
+        let work = self.with_competition(own, backlogs);
+        let limits = self.remaining_time(&work, latency.unwrap_or_default())?;
+        let now = self.clock.now();
+        let estimates = work.amounts().filter_map(|(lane, amount)| {
+            let measured = self.speeds.throughput(lane, now);
+            let measured = measured.filter(|measured| limits.trusts(measured));
+            estimate(amount.jobs, measured, limits)
+        });
+        estimates.max()
+    }
+}
+
+/// Estimates the time of the remaining jobs by the measured throughput, and never less than the limits need.
+///
+/// Idle time since the last end counts as part of the remaining time, since jobs that wait for the next window
+/// come closer to it. Without a lower bound, idle time means that the API became slow.
+fn estimate(remaining: u64, throughput: Option<Throughput>, limits: LimitTime) -> Option<Duration> {
+    let least = limits.span;
+    let Some(throughput) = throughput.filter(|measured| measured.ended > 0) else {
+        return Some(least).filter(|least| !least.is_zero());
+    };
+    let active = throughput.span.saturating_sub(throughput.idle);
+    let by_speed = throughput.scale(active, remaining);
+    Some(limits.smooth(match by_speed.checked_sub(throughput.idle) {
+        Some(left) => left.max(least),
+        None if least.is_zero() => throughput.scale(throughput.span, remaining),
+        None => least,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: LimitTime = LimitTime {
+        span: Duration::from_secs(29),
+        window: Duration::from_millis(500),
+    };
+
+    fn measured(ended: u64, span: u64, idle: u64) -> Option<Throughput> {
+        Some(Throughput {
+            ended,
+            span: Duration::from_secs(span),
+            idle: Duration::from_secs(idle),
+        })
+    }
+
+    // 25 of 100 in twenty seconds: sixty more. In ten seconds: thirty, if limits allow that.
+    #[test]
+    fn the_rest_takes_as_long_as_the_throughput_says_and_no_less_than_limits_need() {
+        assert_eq!(estimate(75, measured(25, 20, 0), BOUND), Some(Duration::from_mins(1)));
+        let longer = LimitTime {
+            span: Duration::from_secs(90),
+            ..BOUND
+        };
+        assert_eq!(
+            estimate(75, measured(25, 20, 0), longer),
+            Some(longer.span),
+            "no faster than limits allow"
+        );
+        let unlimited = estimate(75, measured(25, 10, 0), LimitTime::default());
+        assert_eq!(unlimited, Some(Duration::from_secs(30)));
+    }
+
+    // By throughput sixty seconds, and by limits 29 with a window of a minute: the last window ends early.
+    #[test]
+    fn throughput_that_is_less_than_a_window_behind_is_the_rhythm_of_the_limit() {
+        let minute = LimitTime {
+            window: Duration::from_mins(1),
+            ..BOUND
+        };
+        assert_eq!(estimate(75, measured(25, 20, 0), minute), Some(BOUND.span));
+    }
+
+    #[test]
+    fn limits_give_the_estimate_before_an_end() {
+        assert_eq!(estimate(5, None, BOUND), Some(BOUND.span));
+        assert_eq!(estimate(5, measured(0, 1, 0), BOUND), Some(BOUND.span));
+        assert_eq!(estimate(5, None, LimitTime::default()), None, "no limit");
+    }
+
+    // 5/min: five ended in the first second. Ten more need two windows, and 50 s of idle time are a part of that.
+    // Without a limit they say that the API became slow: ten as slow as five in 51 s.
+    #[test]
+    fn a_wait_for_the_next_window_is_no_slowness() {
+        let bound = LimitTime {
+            span: Duration::from_secs(69),
+            ..BOUND
+        };
+        assert_eq!(estimate(10, measured(5, 51, 50), bound), Some(bound.span));
+        let slow = estimate(10, measured(5, 51, 50), LimitTime::default());
+        assert_eq!(slow, Some(Duration::from_secs(102)));
+    }
+}
