@@ -19,7 +19,7 @@ use outflow_core::{
     PassedUnits, Rate, ReceiptSet, RequestTiming,
 };
 
-pub(super) use earliest_fit::{EarliestFit, FitTime};
+pub(super) use earliest_fit::{EarliestFit, FitPace, FitTime};
 pub(super) use feedback::{ArrivalCount, HintResult, ThrottleEvidence};
 pub(super) use overdraft::Overdraft;
 pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};

@@ -18,7 +18,7 @@ use std::task::Waker;
 use outflow_core::{Cost, Nanos, Priority};
 use slab::Slab;
 
-pub(super) use estimate::WaitEstimator;
+pub(super) use estimate::{StartEstimate, WaitEstimator};
 pub(super) use request::{AcquireRequest, AcquireResult, PermitParts, QueuePosition, WaitDeadline};
 
 use super::endpoint::EndpointLabel;

@@ -6,7 +6,7 @@
 use outflow_core::{Decision, Nanos};
 
 use super::super::state::AdmissionState;
-use super::super::wait_queue::AcquireRequest;
+use super::super::wait_queue::{AcquireRequest, StartEstimate};
 use super::{CallDecision, WaitEstimate, WaitReason};
 use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::WaitMode;
@@ -40,10 +40,10 @@ impl AdmissionState {
             return self.decide_paced(request, from, now);
         }
         let mut estimator = self.estimator(request.group, now);
-        let estimate = estimator.estimate(request);
+        let estimate = estimator.estimate_start(request);
         if let Some(cause) = estimator.find_fast_failure(request.group) {
             let reason = RefusalReason::Blocked(Box::new(cause));
-            return refuse(reason, estimate.eta, now);
+            return refuse(reason, estimate.wait.eta, now);
         }
         if estimator.check(request).is_allow() {
             return CallDecision::Go;
@@ -60,14 +60,14 @@ impl AdmissionState {
             position: 0,
             eta: Some(from),
         };
-        self.wait_or_refuse_estimate(request, estimate, now)
+        self.wait_or_refuse_estimate(request, estimate.into(), now)
     }
 
-    fn wait_or_refuse_estimate(&self, request: AcquireRequest, estimate: WaitEstimate, now: Nanos) -> CallDecision {
+    fn wait_or_refuse_estimate(&self, request: AcquireRequest, estimate: StartEstimate, now: Nanos) -> CallDecision {
         let waiting = self.wait.waiting().saturating_add(1);
         match self.find_refusal(request, &estimate, waiting, now) {
-            Some(reason) => refuse(reason, estimate.eta, now),
-            None => CallDecision::Wait(estimate),
+            Some(reason) => refuse(reason, estimate.wait.eta, now),
+            None => CallDecision::Wait(estimate.wait),
         }
     }
 

@@ -4,7 +4,7 @@ use outflow_core::{HealthSnapshot, HealthState, Nanos};
 
 use super::super::permit_pool::PermitPool;
 use super::super::report::{CircuitRate, ReportCollector};
-use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause};
+use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause, WaitReason};
 use crate::rules::HealthScope;
 
 impl PermitPool {
@@ -69,7 +69,22 @@ impl ReportCollector<'_> {
         if let Some(bound) = self.concurrency_bound(circuit) {
             return Some(bound.to_string());
         }
-        self.reason_of_waiters(circuit)
+        let reason = self.reason_of_waiters(circuit);
+        reason.or_else(|| self.reason_of_refusals(circuit))
+    }
+
+    /// Names a used up limit while no call waits for it: calls that cannot wait are refused.
+    fn reason_of_refusals(&mut self, circuit: usize) -> Option<String> {
+        let groups = (0_u32..).zip(&self.pool.limits.groups);
+        let current = groups.filter(|(number, group)| group.successor == *number);
+        let own = current.filter(|(number, _)| self.pool.circuits.index_for(*number) == circuit);
+        let numbers: Vec<_> = own.map(|(number, _)| number).collect();
+        let used_up = numbers.into_iter().find_map(|group| self.used_up_limit(group))?;
+        let reason = WaitReason::Limit {
+            rate: used_up.effective,
+            lowered: None,
+        };
+        Some(format!("{reason}: calls that cannot wait are refused"))
     }
 
     fn reason_of_waiters(&mut self, circuit: usize) -> Option<String> {

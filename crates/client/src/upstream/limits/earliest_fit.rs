@@ -7,6 +7,7 @@ use outflow_core::{Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Na
 use super::super::explain::LimitRates;
 use super::super::wait_queue::QueueAhead;
 use super::ScopeLimits;
+use super::limit_state::LimitState;
 
 /// The earliest start of a call, and the limit that delays it.
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +30,19 @@ pub(in crate::upstream) enum FittingLimit {
 pub(in crate::upstream) struct FitTime {
     pub(in crate::upstream) now: Nanos,
     pub(in crate::upstream) from: Nanos,
-    /// True while the rate grows back to full within seconds.
-    pub(in crate::upstream) is_ramping: bool,
+    pub(in crate::upstream) pace: FitPace,
+}
+
+/// Rate at which the calls ahead start.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) enum FitPace {
+    /// The rate in effect: what a caller reads.
+    Current,
+    /// The rate that is back soon, if trouble ends as quickly as it began: what decides a refusal.
+    Hoped {
+        /// True while the rate grows back to full within seconds.
+        is_ramping: bool,
+    },
 }
 
 impl ScopeLimits {
@@ -131,20 +143,31 @@ impl ScopeLimits {
             Decision::Allow(()) | Decision::Never => time.now,
         };
         let at = first.max(time.from);
-        let at = at.saturating_add(time_for(total - rest, self.expected_rate(index, &limit, time)));
+        let at = at.saturating_add(time_for(total - rest, self.pace_rate(index, &limit, time)));
         EarliestFit { at, limit: delaying }
     }
 
-    /// Returns the rate at which the calls ahead will probably start. Trouble that began a moment ago
-    /// often ends as quickly: a limit that evidence lowered just now refuses no caller that it could serve
-    /// as configured, and a ramp none that it serves when it is over.
-    fn expected_rate(&self, index: usize, limit: &Limit, time: FitTime) -> Rate {
-        let Some(state) = self.states.get(index) else {
+    /// Returns true if a limit may be back at its configured rate soon.
+    pub(in crate::upstream) fn has_hope(&self, now: Nanos) -> bool {
+        let lowered = |state: &LimitState| {
+            state
+                .adaptive
+                .drift(now)
+                .is_some_and(|drift| drift.lasting < RECENT_DRIFT)
+        };
+        self.states.iter().any(lowered)
+    }
+
+    /// Returns the rate at which the calls ahead start. Trouble that began a moment ago often ends as quickly: a limit
+    /// that evidence lowered just now refuses no caller that it could serve as configured, and a ramp none that it
+    /// serves when it is over.
+    fn pace_rate(&self, index: usize, limit: &Limit, time: FitTime) -> Rate {
+        let (Some(state), FitPace::Hoped { is_ramping }) = (self.states.get(index), time.pace) else {
             return limit.rate();
         };
         match state.adaptive.drift(time.now) {
             Some(drift) if drift.lasting < RECENT_DRIFT => drift.configured,
-            _ if time.is_ramping => state.adaptive.effective(),
+            _ if is_ramping => state.adaptive.effective(),
             _ => limit.rate(),
         }
     }

@@ -4,9 +4,10 @@ use outflow_core::{AlertChange, Cost, HealthState, Nanos};
 use smol_str::SmolStr;
 
 use super::super::circuit::Circuit;
+use super::super::explain::LimitRates;
 use super::super::group::{GroupState, unused_limits};
 use super::super::group_slot;
-use super::super::limits::{FitTime, ScopeLimits};
+use super::super::limits::{FitPace, FitTime, ScopeLimits};
 use super::super::permit_pool::PermitPool;
 use super::super::wait_queue::{QueueAhead, WaitEstimator, WaitQueues};
 use super::{ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitScope, RemainingQuota, UpstreamReport};
@@ -137,17 +138,26 @@ impl ReportCollector<'_> {
 
     /// Returns true if the limits allow one more call of a group now.
     fn has_quota(&mut self, group: u32) -> bool {
+        self.used_up_limit(group).is_none()
+    }
+
+    /// Returns the limit that allows no call of a group now, the one that does so longest.
+    pub(in crate::upstream) fn used_up_limit(&mut self, group: u32) -> Option<LimitRates> {
+        let (now, none) = (self.now, QueueAhead::default());
         let time = FitTime {
-            now: self.now,
-            from: self.now,
-            is_ramping: false,
+            now,
+            from: now,
+            pace: FitPace::Current,
         };
-        let own = self
-            .pool
-            .own(group, self.now)
-            .find_fit(time, QueueAhead::default(), Cost::ONE);
-        let shared = &mut self.pool.limits.shared;
-        own.at.max(shared.find_fit(time, QueueAhead::default(), Cost::ONE).at) <= self.now
+        let own = self.pool.own(group, now).find_fit(time, none, Cost::ONE);
+        let shared = self.pool.limits.shared.find_fit(time, none, Cost::ONE);
+        if own.at.max(shared.at) <= now {
+            None
+        } else if shared.at > own.at {
+            self.pool.limits.shared.rates_of(shared.limit?, now)
+        } else {
+            self.pool.own(group, now).rates_of(own.limit?, now)
+        }
     }
 
     /// Returns the quota of the fullest limit that counts a group's calls.

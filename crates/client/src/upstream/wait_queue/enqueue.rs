@@ -9,7 +9,9 @@ use super::super::admission_check::StartRequest;
 use super::super::endpoint::CallSubject;
 use super::super::group_slot;
 use super::super::state::AdmissionState;
-use super::{AcquireRequest, AcquireResult, QueuePosition, WaitDeadline, WaitQueues, Waiter, WaiterState};
+use super::{
+    AcquireRequest, AcquireResult, QueuePosition, StartEstimate, WaitDeadline, WaitQueues, Waiter, WaiterState,
+};
 use crate::event::EventKind;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::rules::WaitMode;
@@ -105,9 +107,9 @@ impl AdmissionState {
     /// reason to refuse it.
     fn wait_or_refuse(&mut self, request: AcquireRequest, now: Nanos, waker: &Waker) -> AcquireResult {
         let mut estimator = self.estimator(request.group, now);
-        let estimate = estimator.estimate(request);
+        let estimate = estimator.estimate_start(request);
         if let Some(cause) = estimator.find_fast_failure(request.group) {
-            let wait = estimate.eta.map(|at| at.since(now));
+            let wait = estimate.wait.eta.map(|at| at.since(now));
             let reason = RefusalReason::Blocked(Box::new(cause));
             return self.refuse(request.subject(), reason, wait);
         }
@@ -146,7 +148,7 @@ impl AdmissionState {
             position: 0,
             eta: Some(from),
         };
-        self.stay_or_refuse(request, key, estimate, now)
+        self.stay_or_refuse(request, key, estimate.into(), now)
     }
 
     /// Lets a new waiter stay unless its wait is in vain or not wanted.
@@ -154,17 +156,17 @@ impl AdmissionState {
         &mut self,
         request: AcquireRequest,
         key: usize,
-        estimate: WaitEstimate,
+        estimate: StartEstimate,
         now: Nanos,
     ) -> AcquireResult {
         let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
-            self.emit_waiting(request, estimate);
+            self.emit_waiting(request, estimate.wait);
             return AcquireResult::Wait(key);
         };
         self.forget(key, now);
-        let wait = estimate.eta.map(|at| at.since(now));
+        let wait = estimate.wait.eta.map(|at| at.since(now));
         self.refuse(request.subject(), reason, wait)
     }
 
@@ -172,7 +174,7 @@ impl AdmissionState {
     pub(in crate::upstream) fn find_refusal(
         &self,
         request: AcquireRequest,
-        estimate: &WaitEstimate,
+        estimate: &StartEstimate,
         waiting: usize,
         now: Nanos,
     ) -> Option<RefusalReason> {
@@ -180,13 +182,14 @@ impl AdmissionState {
             WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
             _ => request.deadline(now),
         };
-        let is_late = deadline <= now || estimate.eta.is_some_and(|at| at > deadline);
+        let is_late = deadline <= now || estimate.hoped.is_some_and(|at| at > deadline);
+        let reason = &estimate.wait.reason;
         let is_new = request.position != QueuePosition::Returning;
         // A call whose time is over is late in any mode, as it is for the dispatcher.
         if deadline >= now && request.mode == WaitMode::Reject {
-            Some(RefusalReason::Busy(estimate.reason.clone()))
+            Some(RefusalReason::Busy(reason.clone()))
         } else if is_late {
-            Some(RefusalReason::TooLate(estimate.reason.clone()))
+            Some(RefusalReason::TooLate(reason.clone()))
         } else if is_new && waiting > self.pool.settings.queue {
             Some(RefusalReason::QueueFull)
         } else {

@@ -2,7 +2,7 @@
 //!
 //! The estimate is the earliest fit in all limits after the calls ahead. A real start may be later, if
 //! calls in flight take long or higher priorities arrive. A deadline before the estimate is refused at
-//! once.
+//! once, unless a rate that fell a moment ago could still serve it.
 //!
 //! It is computed, not simulated: a queue of ten thousand would be simulated for each call that joins.
 
@@ -10,12 +10,27 @@ use outflow_core::{Decision, Nanos};
 
 use super::super::circuit::BlockReason;
 use super::super::explain::LimitRates;
-use super::super::limits::{EarliestFit, FitTime};
+use super::super::limits::{EarliestFit, FitPace, FitTime};
 use super::super::permit_pool::PermitPool;
 use super::super::report::LimitScope;
 use super::{AcquireRequest, NEWCOMER, QueueAhead, QueuePosition, WaitQueues, WaiterState};
 use crate::rules::WhenAsleep;
 use crate::upstream::{LoweredLimit, StateCause, WaitEstimate, WaitReason};
+
+/// Estimate of a start, and the deadline that is too early for it.
+#[derive(Debug)]
+pub(in crate::upstream) struct StartEstimate {
+    pub(in crate::upstream) wait: WaitEstimate,
+    /// Start at the rate that may be back soon; a deadline before it is hopeless.
+    pub(in crate::upstream) hoped: Option<Nanos>,
+}
+
+impl From<WaitEstimate> for StartEstimate {
+    fn from(wait: WaitEstimate) -> Self {
+        let hoped = wait.eta;
+        Self { wait, hoped }
+    }
+}
 
 /// Reads queues and limits for one estimate. The circuits' due timers were served.
 #[derive(Debug)]
@@ -41,11 +56,28 @@ impl WaitEstimator<'_> {
 
     /// Estimates the wait of a call that joins its queue now.
     pub(in crate::upstream) fn estimate(&mut self, request: AcquireRequest) -> WaitEstimate {
-        let number = match request.position {
+        self.estimate_at(request, self.number(request), FitPace::Current)
+    }
+
+    /// Estimates the wait of a call that joins its queue now, with the rate that may be back soon.
+    pub(in crate::upstream) fn estimate_start(&mut self, request: AcquireRequest) -> StartEstimate {
+        let wait = self.estimate(request);
+        let circuit = self.pool.circuits.index_for(request.group);
+        let is_ramping = self.pool.circuits.get(circuit).is_ramping(self.now);
+        let has_hope =
+            self.pool.own(request.group, self.now).has_hope(self.now) || self.pool.limits.shared.has_hope(self.now);
+        if wait.eta.is_none() || !(is_ramping || has_hope) {
+            return StartEstimate::from(wait);
+        }
+        let hoped = self.estimate_at(request, self.number(request), FitPace::Hoped { is_ramping });
+        StartEstimate { wait, hoped: hoped.eta }
+    }
+
+    const fn number(&self, request: AcquireRequest) -> u64 {
+        match request.position {
             QueuePosition::New | QueuePosition::Retrying => NEWCOMER,
             QueuePosition::Returning => self.wait.next_return,
-        };
-        self.estimate_at(request, number)
+        }
     }
 
     /// Estimates the remaining wait of a waiter.
@@ -53,7 +85,7 @@ impl WaitEstimator<'_> {
         let wait = self.wait;
         let waiter = wait.waiters.get(key)?;
         match waiter.state {
-            WaiterState::Queued { .. } => Some(self.estimate_at(wait.request(key)?, waiter.number)),
+            WaiterState::Queued { .. } => Some(self.estimate_at(wait.request(key)?, waiter.number, FitPace::Current)),
             WaiterState::Dispatched { from, .. } if from > self.now => Some(WaitEstimate {
                 reason: WaitReason::Turn,
                 position: 0,
@@ -80,13 +112,12 @@ impl WaitEstimator<'_> {
         self.pool.check_circuit(circuit, self.now)
     }
 
-    fn estimate_at(&mut self, request: AcquireRequest, number: u64) -> WaitEstimate {
+    fn estimate_at(&mut self, request: AcquireRequest, number: u64, pace: FitPace) -> WaitEstimate {
         let blocked = self.check_circuit(request.group);
-        let circuit = self.pool.circuits.index_for(request.group);
         let time = FitTime {
             now: self.now,
             from: blocked.and_then(BlockReason::opens_at).unwrap_or(self.now),
-            is_ramping: self.pool.circuits.get(circuit).is_ramping(self.now),
+            pace,
         };
         let ahead = self.ahead(request.group, request, number);
         let fit = self.find_fit(request, number, ahead, time);

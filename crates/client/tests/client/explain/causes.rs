@@ -105,6 +105,9 @@ async fn explain_in_reject_mode_is_a_refusal_with_the_time() {
         met.finished.retry_after.is_some_and(|after| after > 50 * SECOND),
         "{met:?}"
     );
+    let report = bed.upstream().report();
+    let reason = "the limit of 2/min is used up: calls that cannot wait are refused";
+    assert_eq!(report.health[0].reason.as_deref(), Some(reason));
 }
 
 // 35/s configured, and the server allows 10: the limit is lowered, and explain names both.
@@ -114,8 +117,19 @@ async fn explain_of_a_lowered_limit_names_the_configured_one() {
     bed.mock.limit_to(vec![Quota::sliding("10/s".parse().expect("a rate"))]);
     bed.calls(60).await;
     bed.keep_busy(60).await;
-    let (said, _) = bed.compare(&ExplainedCall::get()).await;
+    let (said, met) = bed.compare(&ExplainedCall::get()).await;
     let text = sentence(&bed, &said);
+    // Sixty calls ahead at the lowered rate take six seconds, and two at the configured one.
+    let CallDecision::Wait(estimate) = &said else {
+        panic!("{text}");
+    };
+    let promised = estimate.eta.expect("known").since(met.at);
+    let waited = met.finished.waited;
+    assert!(
+        promised.abs_diff(waited) <= waited / 4,
+        "{promised:?} of {waited:?}: {text}"
+    );
+    assert!(waited > 4 * SECOND, "{waited:?}");
     let Some(WaitReason::Limit {
         rate,
         lowered: Some(lowered),
