@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use outflow::{Events, Permit, Refusal, Rules, SharedTimer, Upstream, WaitEstimate};
+use outflow::{AcquireOptions, Events, Permit, Refusal, Rules, SharedTimer, Upstream, WaitEstimate, WaitMode};
 use outflow_core::{AdaptiveMode, Cost, Decision, HealthConfig, HealthSettings, Nanos, Rate};
 use outflow_store::Name;
 use outflow_sync::Mutex;
@@ -42,6 +42,23 @@ impl TenantLimiters {
         };
         let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
         upstream.try_acquire(target).map(Some)
+    }
+
+    /// Acquires a permit of the tenant, now or within this span.
+    pub(crate) async fn acquire_within(
+        &self,
+        tenant: &Name,
+        rate: Option<Rate>,
+        cost: Cost,
+        span: Duration,
+    ) -> Result<Option<Permit>, Refusal> {
+        let Some(upstream) = rate.and_then(|rate| self.limiter(tenant, rate)) else {
+            return Ok(None);
+        };
+        let target = upstream.route(&http::Method::GET, "/").with_cost(cost);
+        let deadline = upstream.now().saturating_add(span);
+        let options = AcquireOptions::new().with_mode(WaitMode::Wait).with_deadline(deadline);
+        upstream.acquire_with(target, options).await.map(Some)
     }
 
     /// Returns the wait of the tenant's next call of this cost; nothing if it has no limiter or never allows the cost.

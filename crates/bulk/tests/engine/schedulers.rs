@@ -71,23 +71,20 @@ async fn all_tenants_together_keep_to_the_global_rate() {
     }
 }
 
-// With a fixed wait of a second: 900 + 800 + … + 100 = 4,500 at least. A job that returns after exactly a
-// window is early by the limiter's guard, so every other second is lost.
+// With a fixed wait of a second, 900 jobs are deferred once, 800 twice and so on: 4,500 in all. The formula says 4,510.
 #[tokio::test(start_paused = true)]
-async fn the_fixed_scheduler_defers_jobs_repeatedly() {
+async fn the_fixed_scheduler_defers_jobs_repeatedly_and_saves_nothing() {
     let (took, throttles, max, saved) = run_thousand(SchedulerKind::Fixed).await;
-    assert!(took <= Duration::from_secs(20), "{took:?}");
-    assert!((4_500..=10_000).contains(&throttles), "{throttles}");
+    assert!(took <= Duration::from_millis(10_100), "{took:?}");
+    assert_eq!((throttles, saved), (4_500, 10));
     assert!(max <= 100, "{max}");
-    // The first hundred jobs end before any refusal.
-    assert!(saved <= 4_510_u64.saturating_sub(throttles).max(1), "{saved}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_backoff_scheduler_defers_jobs_less_often() {
     let (took, throttles, max, saved) = run_thousand(SchedulerKind::Backoff).await;
-    assert!(took <= Duration::from_secs(20), "{took:?}");
-    assert!((900..=3_000).contains(&throttles), "{throttles}");
+    assert!(took <= Duration::from_secs(12), "{took:?}");
+    assert!((900..=1_300).contains(&throttles), "{throttles}");
     assert!(max <= 100, "{max}");
     assert_eq!(saved, 4_510 - throttles, "the prediction less the refusals");
 }

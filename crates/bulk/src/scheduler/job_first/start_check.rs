@@ -29,7 +29,10 @@ pub(crate) async fn try_start<S: JobStore>(
     };
     let rate = settings.rule(&job.tenant).rate;
     let tenants = &context.start_limits.tenants;
-    let tenant = tenants.try_acquire(&job.tenant, rate, job.cost).map_err(deny)?;
+    let tenant = tenants
+        .acquire_within(&job.tenant, rate, job.cost, EARLY)
+        .await
+        .map_err(deny)?;
     let api = match executor {
         Executor::Client(client) => acquire_api(client, job, settings.timeout).await.map_err(deny)?,
         Executor::Handler(_) => None,
@@ -63,19 +66,19 @@ async fn count_start<S: JobStore>(
     Ok(debited.map_err(|_| JobEnd::Returned)?.is_none())
 }
 
-/// Acquires the API's permit if its limits have quota now. If only concurrency is exhausted, it waits: that is no
-/// congestion, and a call in flight ends before the shortest deferral does.
+/// Acquires the API's permit if its limits have quota now, or in a moment. If only concurrency is exhausted, it waits:
+/// that is no congestion, and a call in flight ends before the shortest deferral does.
 async fn acquire_api(client: &Outflow, job: &ClaimedJob, timeout: Duration) -> Result<Option<Permit>, Refusal> {
     let Some((upstream, target)) = find_upstream(client, job) else {
         return Ok(None);
     };
+    let within = |span| {
+        let options = AcquireOptions::new().with_mode(WaitMode::Wait);
+        upstream.acquire_with(target, options.with_deadline(upstream.now().saturating_add(span)))
+    };
     let permit = match upstream.try_acquire(target) {
-        Err(refusal) if lacks_concurrency(&refusal) => {
-            let options = AcquireOptions::new()
-                .with_mode(WaitMode::Wait)
-                .with_deadline(upstream.now().saturating_add(timeout));
-            upstream.acquire_with(target, options).await
-        }
+        Err(refusal) if lacks_concurrency(&refusal) => within(timeout).await,
+        Err(refusal) if refusal.retry_after.is_some_and(|after| after <= EARLY) => within(EARLY).await,
         decided => decided,
     };
     permit.map(Some)
@@ -84,3 +87,7 @@ async fn acquire_api(client: &Outflow, job: &ClaimedJob, timeout: Duration) -> R
 const fn lacks_concurrency(refusal: &Refusal) -> bool {
     matches!(refusal.reason, RefusalReason::Busy(WaitReason::Concurrency { .. }))
 }
+
+/// A job that was deferred by a whole window returns when the calls of its window still count, because a limit counts
+/// arrivals and adds a guard. Without this wait every other window would be lost.
+const EARLY: Duration = Duration::from_millis(50);
