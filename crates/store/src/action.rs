@@ -78,6 +78,12 @@ pub(crate) fn timeout_reason(timeout: Duration) -> String {
     format!("the action made no progress for {seconds} s, its timeout: submit the job again, with a longer one")
 }
 
+/// Returns a reason with the last error of its job, if there is one.
+pub(crate) fn with_last_error(reason: &str, last: Option<&str>) -> String {
+    let last = last.map(|last| format!("; last error: {last}"));
+    format!("{reason}{}", last.unwrap_or_default())
+}
+
 /// Report of an action.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ActionReport {

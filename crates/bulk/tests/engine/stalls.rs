@@ -150,6 +150,12 @@ async fn the_timeout_is_the_reason_of_the_jobs_that_it_ends() {
         assert!(reason.starts_with("the action made no progress for 3600 s"), "{reason}");
         assert_eq!(outcome.ended, JobStatus::Cancelled);
     }
+    let tried = |reason: &str| reason.contains("; last error: ") && reason.contains("503");
+    assert!(
+        outcomes
+            .iter()
+            .any(|outcome| outcome.error.as_deref().is_some_and(tried))
+    );
     let reasons = world.engine.failure_reasons(&report).await.expect("read");
     assert_eq!(
         reasons.to_string(),

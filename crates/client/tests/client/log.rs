@@ -10,7 +10,7 @@ use std::sync::Arc;
 use outflow_sync::Mutex;
 
 use crate::support::sample_events::{self, NOON, event};
-use outflow::core::{ManualClock, Nanos, WallTime};
+use outflow::core::{HealthState, ManualClock, Nanos, WallTime};
 use outflow::event::{DriftChange, EventKind};
 use outflow::log::{LineFormat, Log, LogSettings, LogWriter, TracingObserver};
 use outflow::redact::Scrubber;
@@ -219,6 +219,22 @@ fn growth_of_a_limit_is_no_warning() {
     });
     let lines = written(LineFormat::Logfmt, kinds.into());
     for (line, level) in lines.iter().zip(["WARN", "DEBUG", "INFO"]) {
+        assert!(line.contains(&format!("lvl={level} ")), "{line}");
+    }
+}
+
+// An outage of an hour has more than a hundred failed probes; one line of it is a warning.
+#[test]
+fn the_begin_of_a_sleep_is_a_warning_and_a_failed_probe_is_none() {
+    for (state, level) in [(HealthState::Normal, "WARN"), (HealthState::HalfOpen, "INFO")] {
+        let mut kinds = sample_events::health("movies");
+        kinds.retain(|kind| matches!(kind, EventKind::Moved { .. }));
+        for kind in &mut kinds {
+            if let EventKind::Moved { transition, .. } = kind {
+                (transition.from, transition.to) = (state, HealthState::Sleep);
+            }
+        }
+        let line = written(LineFormat::Logfmt, kinds).concat();
         assert!(line.contains(&format!("lvl={level} ")), "{line}");
     }
 }

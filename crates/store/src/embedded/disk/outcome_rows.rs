@@ -6,6 +6,7 @@ use super::counters::CountDelta;
 use super::int_codec::{to_millis, to_nanos, to_sql};
 use super::sql_writer::SqlWriter;
 use super::write_op::{JobMark, LetterOp, LetterWrite, MarkState};
+use crate::action::with_last_error;
 use crate::embedded::ops::transitions::JobEnding;
 use crate::embedded::state::job_entry::AttemptHistory;
 use crate::name::Name;
@@ -31,12 +32,13 @@ impl SqlWriter<'_> {
     pub(super) fn end_job(&mut self, tenant: &Name, over: &JobEnding) -> rusqlite::Result<()> {
         if over.status == JobStatus::Failed {
             self.insert_dead_letter(over)?;
-        } else if over.entry.history.may_have_errors() {
-            self.delete_errors(to_sql(over.seq), i64::MAX)?;
         }
         // Directly after its dead letter: a requeue finds the outcome by that place.
         if over.entry.action.is_some() {
             self.insert_outcome(tenant, over)?;
+        }
+        if over.status != JobStatus::Failed && over.entry.history.may_have_errors() {
+            self.delete_errors(to_sql(over.seq), i64::MAX)?;
         }
         self.coalesced.end_job(over.seq, over.at);
         self.count_end(over);
@@ -87,9 +89,12 @@ impl SqlWriter<'_> {
                    throttles, status, body, until, words) \
                    SELECT ?1, ?2, seq, name, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM job \
                    WHERE seq = ?3";
-        let last_error = match over.status {
-            JobStatus::Failed => self.read_last_error(over.seq)?,
-            _ => over.reason.clone(),
+        let last_error = match (over.status, &over.reason) {
+            (JobStatus::Failed, _) => self.read_last_error(over.seq)?,
+            (_, Some(reason)) if over.entry.history.may_have_errors() => {
+                Some(with_last_error(reason, self.read_last_error(over.seq)?.as_deref()))
+            }
+            (_, reason) => reason.clone(),
         };
         let result = over.result.as_ref();
         let until = result.map(|result| to_millis(over.at.saturating_add(result.keep)));

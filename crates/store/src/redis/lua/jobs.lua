@@ -240,14 +240,26 @@ local DONE, ENDED_FAILED, EXPIRED, ENDED_CANCELLED = 1, 2, 3, 4
 -- Flag of an outcome whose error text precedes the stored result.
 local SPOKEN = 16
 
-local function timeout_reason(action)
-  return string.format('the action made no progress for %g s, its timeout: submit the job again, with a longer one',
+-- Returns the last error of a job as the end of a sentence.
+local function last_error(job)
+  local at, words = 1, nil
+  for _ = 1, job.errors do
+    local size = unpacked('>H', job.history, at + 7)
+    words, at = sub(job.history, at + 9, at + 8 + size), at + 9 + size
+  end
+  return words and '; last error: ' .. words or ''
+end
+
+local function timeout_reason(action, job)
+  local reason = string.format(
+    'the action made no progress for %g s, its timeout: submit the job again, with a longer one',
     action.timeout / 1000000)
+  return sub(reason .. last_error(job), 1, 65535)
 end
 
 local function record_outcome(action, ended, job, tenant, result, words)
   local status, expiry, said, body = 0, 0, '', ''
-  if ended == ENDED_CANCELLED and action.st == FAILED then words = timeout_reason(action) end
+  if ended == ENDED_CANCELLED and action.st == FAILED then words = timeout_reason(action, job) end
   if words then
     ended, said = ended + SPOKEN, pack('>H', #words) .. words
   end

@@ -164,6 +164,13 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
     );
     store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     let first = claim_one(store).await;
+    let second = claim_one(store).await;
+    let failed = JobEnd::Retry {
+        after: unit * 100,
+        message: "503 Service Unavailable".to_owned(),
+        result: None,
+    };
+    settle(store, &second, failed).await;
     world.advance(unit * 8).await;
     settle(store, &first, done()).await;
     assert!(finished(store).await.is_empty());
@@ -191,6 +198,7 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
         reason.contains("no progress for") && reason.contains("timeout"),
         "{reason}"
     );
+    assert!(reason.ends_with("; last error: 503 Service Unavailable"), "{reason}");
 }
 
 // The worker dies: its claim is over when it is reaped, and not before.
