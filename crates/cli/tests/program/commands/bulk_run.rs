@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
 use outflow_testkit::Process;
@@ -286,6 +288,50 @@ fn bulk_run_reports_failed_jobs_by_error_and_exit_code() {
     let reason = result["error"].as_str().expect("a reason");
     assert!(reason.contains("answered 5"), "{result}");
     assert!(ran.talk.contains("1 failed"), "{ran:?}");
+}
+
+/// Timeout of an action, in place of the hour that a user has: a test cannot wait for it.
+const SHORT: &str = "\n[bulk]\naction_timeout = \"2s\"\n";
+
+// The API fails for ever: the run stops, says so, and keeps every job for the next run.
+#[test]
+fn a_run_of_an_api_that_fails_for_ever_stops_and_keeps_its_jobs() {
+    let config = format!("limits = [\"100/s\"]{SHORT}");
+    let bulk = BulkRun::with(&["--fail", "100%"], &config, &jobs(&["acme"], 20));
+    let ran = bulk.run(&["--out", "out.ndjson"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.talk.contains("repeat the command"), "{ran:?}");
+    assert!(results(&bulk.path("out.ndjson")).is_empty(), "no job is lost or dead");
+    let again = bulk.run(&["--out", "out.ndjson"]);
+    assert_eq!(again.code, Some(3), "{again:?}");
+    assert!(!again.talk.contains("over already"), "{again:?}");
+}
+
+// The API asks for ten minutes: it named its time, so the run waits for longer than its timeout and says why.
+#[test]
+fn a_run_waits_for_a_time_that_the_api_named() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4_096];
+            let _head = stream.read(&mut request);
+            let response = "HTTP/1.1 503 Busy\r\nretry-after: 600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            let _sent = stream.write_all(response.as_bytes());
+        }
+    });
+    let folder = configured(&format!("[apis.up]\nbase_url = \"{url}\"\nlimits = [\"10/s\"]\n{SHORT}"));
+    fs::write(folder.path().join("jobs.ndjson"), jobs(&["acme"], 5)).expect("writable");
+    let arguments = ["bulk", "run", "jobs.ndjson", "--out", "out.ndjson"];
+    let mut process = Process::start(command(folder.path(), &arguments)).expect("it starts");
+    // Lines come every five seconds: the third is far behind the timeout.
+    for _ in 0..3 {
+        let line = process.wait_for_line("all: 0/5", PATIENCE).expect("progress");
+        assert!(!line.contains("left") || line.contains("9 min") || line.contains("10 min"), "{line}");
+    }
+    assert!(process.status().expect("known").is_none(), "it goes on");
+    process.kill().expect("a signal");
 }
 
 #[test]
