@@ -10,6 +10,7 @@ use outflow_core::{ClockPair, HttpDate, Nanos};
 
 use crate::api::{MockShared, State};
 use crate::arrival::ArrivalVerdict;
+use crate::dialect::Dialect;
 use crate::echo::Echo;
 use crate::enforcer::{LimitVerdict, QuotaRequest, Scope};
 use crate::fault::Fault;
@@ -60,6 +61,13 @@ impl ArrivedRequest<'_> {
     pub(crate) fn judge(&self, state: &mut State) -> ArrivalDecision {
         let config = &self.shared.config;
         let mut decision = self.decide(state);
+        let is_refused = matches!(decision.verdict, ArrivalVerdict::Refused(_));
+        if is_refused && config.dialects.contains(&Dialect::OpenAi) {
+            let response = MockResponse::status(config.refusing.0)
+                .header("content-type", "application/json")
+                .content(Content::Whole(THROTTLED.into()));
+            decision.reply = Reply::Respond(Arc::new(response));
+        }
         if !config.dialects.is_empty() {
             let statuses = state.enforcer.statuses(self.ask, self.moment);
             for dialect in &config.dialects {
@@ -203,6 +211,10 @@ impl PendingRefusal<'_> {
 /// Body of a response to a request without a valid key.
 const UNAUTHORIZED: &str = "{\"error\":{\"message\":\"the key is missing or wrong\",\
                             \"type\":\"authentication_error\",\"code\":\"invalid_api_key\"}}\n";
+
+/// Body of a throttle in the dialect of OpenAI, whose libraries print its message.
+const THROTTLED: &str = "{\"error\":{\"message\":\"the limit of this key is used up: wait as Retry-After says\",\
+                         \"type\":\"rate_limit_error\",\"code\":\"rate_limit_exceeded\"}}\n";
 
 /// Status of providers that ban.
 const BANNED: u16 = 418;

@@ -209,6 +209,9 @@ async fn the_tightest_limit_or_all_by_name_are_reported() {
     assert_eq!(sent_at(&received, "x-ratelimit-remaining-requests"), Some("7"));
     assert_eq!(sent_at(&received, "x-ratelimit-remaining-tokens"), Some("100"));
     assert_eq!(sent_at(&received, "x-ratelimit-limit-tokens"), Some("1000"));
+    let throttled = said_to(&server, ask).await;
+    assert_eq!(status(&throttled), "429");
+    assert!(throttled.contains("\"code\":\"rate_limit_exceeded\""), "{throttled}");
 }
 
 #[tokio::test]

@@ -321,14 +321,19 @@ fn a_run_waits_for_a_time_that_the_api_named() {
             let _sent = stream.write_all(response.as_bytes());
         }
     });
-    let folder = configured(&format!("[apis.up]\nbase_url = \"{url}\"\nlimits = [\"10/s\"]\n{SHORT}"));
+    let folder = configured(&format!(
+        "[apis.up]\nbase_url = \"{url}\"\nlimits = [\"10/s\"]\n{SHORT}"
+    ));
     fs::write(folder.path().join("jobs.ndjson"), jobs(&["acme"], 5)).expect("writable");
     let arguments = ["bulk", "run", "jobs.ndjson", "--out", "out.ndjson"];
     let mut process = Process::start(command(folder.path(), &arguments)).expect("it starts");
     // Lines come every five seconds: the third is far behind the timeout.
     for _ in 0..3 {
         let line = process.wait_for_line("all: 0/5", PATIENCE).expect("progress");
-        assert!(!line.contains("left") || line.contains("9 min") || line.contains("10 min"), "{line}");
+        assert!(
+            !line.contains("left") || line.contains("9 min") || line.contains("10 min"),
+            "{line}"
+        );
     }
     assert!(process.status().expect("known").is_none(), "it goes on");
     process.kill().expect("a signal");
