@@ -51,11 +51,6 @@ impl<S> EngineContext<S> {
         backlogs: &TenantBacklogs,
     ) -> Option<Duration> {
         if report.is_stopped() {
-            // The speed before a pause says nothing about the rest.
-            remaining
-                .places
-                .iter()
-                .for_each(|place| self.speeds.restart(&place.lane));
             return None;
         }
         match report.counts.open() {

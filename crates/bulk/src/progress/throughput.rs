@@ -1,7 +1,8 @@
 //! Recent throughput of lanes.
 //!
 //! An ETA follows the lane, because all its tenants and actions share one speed and fair order divides it. A lane
-//! that slept, or had no work, was slow for a while. That says nothing about the rest, so its measurement restarts.
+//! that slept, was paused or had no work was slow for a while. That says nothing about the rest, so its measurement
+//! restarts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -79,6 +80,9 @@ impl EndMarks {
     }
 
     fn add(&mut self, mark: EndMark) {
+        if self.ends_stall(mark) {
+            *self = Self::new(mark);
+        }
         let newest = self.recent.back().map(|newest| mark.at.since(newest.at));
         if newest.is_none_or(|age| age >= MARK_DISTANCE) {
             self.recent.push_back(mark);
@@ -94,6 +98,14 @@ impl EndMarks {
         if mark.ended != self.last.ended {
             self.last = mark;
         }
+    }
+
+    /// Returns true if jobs end again after a gap that their speed before does not explain, such as a pause.
+    fn ends_stall(&self, mark: EndMark) -> bool {
+        let ended = self.last.ended.saturating_sub(self.first.ended);
+        let usual = self.last.at.since(self.first.at) / u32::try_from(ended).unwrap_or(u32::MAX).max(1);
+        let gap = mark.at.since(self.last.at);
+        ended > 0 && mark.ended != self.last.ended && gap > MAX_SPAN && gap > usual * UNUSUAL
     }
 
     /// Returns the throughput of the span in which most jobs ended for its length. A window that has only begun makes
@@ -169,11 +181,6 @@ impl LaneSpeeds {
         }
     }
 
-    /// Forgets the earlier throughput of a lane.
-    pub(crate) fn restart(&self, lane: &Name) {
-        self.table.lock().lanes.remove(lane);
-    }
-
     /// Returns the recent throughput of a lane.
     pub(crate) fn throughput(&self, lane: &Name, now: Nanos) -> Option<Throughput> {
         self.table.lock().lanes.get(lane)?.marks.fastest(now)
@@ -188,6 +195,9 @@ pub(super) const MEASURED_SPAN: Duration = Duration::from_secs(20);
 
 /// Sixty marks in the longest span.
 const MARK_DISTANCE: Duration = Duration::from_secs(3);
+
+/// A gap of so many usual distances between two ends is no chance.
+const UNUSUAL: u32 = 10;
 
 /// Number of jobs by which speeds are compared.
 const MANY: u64 = 1_000_000;
@@ -240,6 +250,17 @@ mod tests {
             idle: Duration::ZERO,
         };
         assert_eq!(record(&speeds, 4_210, 6_050), Some(expected));
+    }
+
+    // Ten a second, a pause of an hour that the lane does not know, then ten a second again.
+    #[test]
+    fn a_gap_that_the_speed_does_not_explain_restarts_the_measurement() {
+        let speeds = LaneSpeeds::default();
+        (0..=60).for_each(|second| drop(record(&speeds, second, second * 10)));
+        (61..=3_660).for_each(|second| drop(record(&speeds, second, 600)));
+        let last = (3_661..=3_685).map(|second| record(&speeds, second, 600 + (second - 3_660) * 10));
+        let measured = last.last().flatten().expect("measured");
+        assert_eq!(measured.ended, measured.span.as_secs() * 10, "{measured:?}");
     }
 
     // A lane without work is forgotten, so its earlier speed does not count.
