@@ -8,6 +8,7 @@ use outflow_mock::Totals;
 
 use super::call_counts::CallCounts;
 use super::counters::MetricsPage;
+use super::phases::Phases;
 use super::program::{CACHE_CAP, LOG_CAP};
 use super::samples::Samples;
 use crate::figure::{Figure, Goal};
@@ -37,7 +38,7 @@ impl Findings<'_> {
         let mut slope = Figure::alone(
             "rss_slope_mib_per_h",
             Goal::Own(1.0),
-            &[samples.slope_per_hour(|sample| sample.rss_mib)],
+            &[samples.slope_per_hour(Phases::cycle(), |sample| sample.rss_mib)],
         );
         if samples.lasted() < LEAST_FOR_A_SLOPE {
             "too short to distinguish a leak from tables that fill".clone_into(&mut slope.note);
@@ -87,7 +88,7 @@ impl Findings<'_> {
     fn shown(&self) -> Vec<Figure> {
         let samples = self.samples;
         let seconds = samples.lasted().as_secs_f64();
-        let anon = samples.slope_per_hour(|sample| sample.anon_mib);
+        let anon = samples.slope_per_hour(Phases::cycle(), |sample| sample.anon_mib);
         [
             ("anon_slope_mib_per_h", anon),
             ("rss_mib", samples.last(|sample| sample.rss_mib)),
@@ -115,5 +116,5 @@ impl Findings<'_> {
     }
 }
 
-/// A shorter soak is mostly warm-up.
-const LEAST_FOR_A_SLOPE: Duration = Duration::from_mins(30);
+/// A shorter soak has too few cycles of faults after its warm-up.
+const LEAST_FOR_A_SLOPE: Duration = Duration::from_hours(1);

@@ -38,6 +38,12 @@ impl Phases {
         }
     }
 
+    /// Returns the time in which each fault occurs once.
+    pub(super) fn cycle() -> Duration {
+        let slots = FAULTS.iter().map(|fault| BEFORE + DURING + fault(0).aftermath() + CALM);
+        slots.sum()
+    }
+
     /// Returns the conditions of a call that started then and ends now.
     pub(super) fn condition_during(&self, begun: Duration) -> ApiCondition {
         let until = self.explained_until.load(Ordering::Relaxed);

@@ -151,7 +151,12 @@ impl Outflow {
             })
         })?;
         if let Some(services) = services {
-            services.metrics.register(plan.apis().map(ApiLabels::from));
+            let next: Vec<_> = plan.apis().map(ApiLabels::from).collect();
+            services.metrics.register(next.iter().cloned());
+            // Series that this reload removes stay until the next one, for a last scrape and calls in flight.
+            services
+                .metrics
+                .retain(next.into_iter().chain(self.inner.table.labels()));
         }
         if *is_closed {
             plan.close();

@@ -23,6 +23,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpListener;
 
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> io::Result<()> {
     let mut words = std::env::args().skip(1);
     let (Some(listen), Some(upstream)) = (words.next(), words.next()) else {

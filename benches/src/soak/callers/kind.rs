@@ -100,7 +100,8 @@ impl Kind {
     pub(super) fn expects(self, got: &Got, condition: ApiCondition) -> bool {
         let excused = condition == ApiCondition::Foul;
         match (self, got) {
-            (Self::Dead, Got::Whole(status, _)) => [502, 503].contains(status),
+            // The default limit of an API is lower than the rate of these calls.
+            (Self::Dead, Got::Whole(status, _)) => [429, 502, 503].contains(status),
             (Self::NoGroup, Got::Whole(status, _)) => *status == 400,
             (Self::NoApi, Got::Whole(status, _)) => *status == 404,
             (_, Got::Whole(200, _)) | (Self::Hasty, Got::Whole(429 | 503 | 504, _) | Got::Part(200)) => true,

@@ -10,6 +10,7 @@ mod hostile_targets;
 mod loop_detection;
 mod random_bytes;
 mod refusals;
+mod returned_memory;
 mod stalled_readers;
 mod stress;
 mod support;

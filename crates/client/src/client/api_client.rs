@@ -1,10 +1,11 @@
 //! One API as the client holds it: upstream, connections, credential and retry budget.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use outflow_core::RetryBudget;
+use outflow_core::{Nanos, RetryBudget};
 use outflow_sync::Mutex;
 
 use super::builder::InvalidClientReason;
@@ -52,6 +53,15 @@ pub(crate) struct ApiClient {
 pub(super) struct RetiredApi {
     pub(super) upstream: Upstream,
     retries: Arc<Mutex<RetryBudget>>,
+    /// From then on nothing of it counts.
+    until: Nanos,
+}
+
+impl RetiredApi {
+    /// Returns true if it has calls in flight, or if its usage, cooldowns or retries may still count.
+    pub(super) fn is_needed(&self) -> bool {
+        !self.upstream.is_idle() || self.upstream.now() < self.until
+    }
 }
 
 impl ApiClient {
@@ -113,7 +123,17 @@ impl ApiClient {
         RetiredApi {
             upstream: self.upstream.clone(),
             retries: Arc::clone(&self.retries),
+            until: self.upstream.now().saturating_add(self.longest_memory()),
         }
+    }
+
+    /// Returns the time after which nothing of now counts: each window twice, as a fixed one may start late.
+    fn longest_memory(&self) -> Duration {
+        let rules = &self.api.rules;
+        let groups = rules.groups.iter().flat_map(|group| group.limits.iter());
+        let windows = rules.limits.iter().chain(groups).map(|limit| limit.rate().per());
+        let longest = windows.max().unwrap_or_default().saturating_mul(2);
+        longest.max(self.api.retry.budget.ttl).max(LEAST_MEMORY)
     }
 
     /// Builds the client of an API that is back: its usage and spent retries still count.
@@ -155,3 +175,6 @@ impl ApiClient {
         api
     }
 }
+
+/// A day: longer than cooldowns and sleeps in use.
+const LEAST_MEMORY: Duration = Duration::from_hours(24);

@@ -53,6 +53,15 @@ impl ApiCounters {
         }
     }
 
+    /// Returns these counters without the batches of groups that contain none of these.
+    pub(super) fn only_groups<'a>(&self, names: impl IntoIterator<Item = &'a SmolStr>) -> Self {
+        Self {
+            name: self.name.clone(),
+            api_wide: Arc::clone(&self.api_wide),
+            groups: self.groups.only(names),
+        }
+    }
+
     /// Returns these counters with more groups.
     pub(super) fn with_groups<'a>(&self, names: impl IntoIterator<Item = &'a SmolStr>) -> Self {
         Self {

@@ -2,8 +2,9 @@
 //!
 //! Every group has its series from the start and its counters from its first event: of a thousand
 //! groups a program may call three, and an uncounted group reads as zero without memory. Groups are
-//! added in batches and never removed, so that existing counters stay in place.
+//! added and removed in batches, so that existing counters stay in place.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -64,6 +65,15 @@ impl GroupTable {
         let batch: Arc<[_]> = names.into_iter().cloned().map(GroupCells::new).collect();
         let mut groups = self.clone();
         groups.named.extend(Some(batch).filter(|batch| !batch.is_empty()));
+        groups
+    }
+
+    /// Returns the table without the batches that contain none of these names.
+    pub(super) fn only<'a>(&self, names: impl IntoIterator<Item = &'a SmolStr>) -> Self {
+        let names: HashSet<_> = names.into_iter().collect();
+        let mut groups = self.clone();
+        let is_known = |group: &GroupCells| names.contains(&group.name);
+        groups.named.retain(|batch| batch.iter().any(is_known));
         groups
     }
 

@@ -89,6 +89,15 @@ impl Metrics {
         self.board.apis.rcu(|known| with_apis(known, &apis));
     }
 
+    /// Drops the series of all other APIs and groups; later events of these count as `other`.
+    pub(crate) fn retain(&self, apis: impl IntoIterator<Item = ApiLabels>) {
+        let mut known = BTreeMap::<SmolStr, Vec<SmolStr>>::new();
+        for api in apis {
+            known.entry(api.api).or_default().extend(api.groups);
+        }
+        self.board.apis.rcu(|all| only_known(all, &known));
+    }
+
     /// Adds a source to read at each scrape.
     pub fn add_source(&self, source: Arc<dyn GaugeSource>) {
         self.board.sources.rcu(|known| {
@@ -147,9 +156,24 @@ fn with_apis(known: &Apis, more: &[ApiLabels]) -> Apis {
         let new = || Arc::new(ApiCounters::new(api.api.clone()));
         let counters = all.entry(api.api.clone()).or_insert_with(new);
         let default = SmolStr::new_static(DEFAULT_GROUP);
-        *counters = Arc::new(counters.with_groups(api.groups.iter().chain([&default])));
+        // The default group has a batch of its own, which stays when the others go.
+        *counters = Arc::new(counters.with_groups([&default]).with_groups(&api.groups));
     }
     all
+}
+
+fn only_known(all: &Apis, known: &BTreeMap<SmolStr, Vec<SmolStr>>) -> Apis {
+    let known = all.iter().filter_map(|(name, counters)| {
+        let groups = match known.get(name) {
+            Some(groups) => groups.as_slice(),
+            None if *name == OTHER => &[],
+            None => return None,
+        };
+        let default = SmolStr::new_static(DEFAULT_GROUP);
+        let counters = counters.only_groups(groups.iter().chain([&default]));
+        Some((name.clone(), Arc::new(counters)))
+    });
+    known.collect()
 }
 
 /// All counters, and the sources of gauges.

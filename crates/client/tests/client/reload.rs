@@ -6,12 +6,16 @@
     reason = "a test may stop at the first surprise, in its helpers too"
 )]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
 use outflow::core::{Backoff, HealthState, RetryBudgetSettings, Share};
-use outflow::{Api, Config, Credential, CredentialPlacement, Outflow, RefusalReason, ReloadChanges, Rules, TlsTrust};
+use outflow::{
+    Api, Config, Credential, CredentialPlacement, Group, Outflow, RefusalReason, ReloadChanges, Rules, TlsTrust,
+};
 use outflow_mock::{Latency, MockApi, MockResponse, Server};
+use outflow_testkit::VirtualTime;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -129,6 +133,60 @@ async fn a_returning_api_keeps_its_earned_retries() {
     client.reload(Vec::new()).expect("valid");
     client.reload([earning()]).expect("valid");
     assert_eq!(asked().await, 6);
+}
+
+// One permit, then an absence. An hour later the API has its past again; after more than a day, and a reload
+// that removes another API, nothing is left of it.
+#[tokio::test(start_paused = true)]
+async fn a_removed_api_is_remembered_for_a_day() {
+    let server = server(Duration::ZERO).await;
+    let (one, other) = (|| api("one", &server, "10/h"), || api("other", &server, "10/h"));
+    let client = Outflow::builder().timer(Arc::new(VirtualTime::new())).api(one());
+    let client = client.build().expect("valid");
+    let upstream = client.upstream("one").expect("there");
+    let permit = upstream.try_acquire(upstream.route(&http::Method::GET, "/"));
+    drop(permit.expect("ten an hour"));
+    for (absence, expected) in [(Duration::from_hours(1), 1), (Duration::from_hours(25), 0)] {
+        client.reload([other()]).expect("valid");
+        tokio::time::advance(absence).await;
+        client.reload(Vec::new()).expect("valid");
+        client.reload([one()]).expect("valid");
+        let report = client.upstream("one").expect("there").report();
+        let admitted: u64 = report.groups.iter().map(|group| group.admitted).sum();
+        assert_eq!(admitted, expected, "after {absence:?}");
+    }
+}
+
+// A program whose APIs and groups have another name with each deployment. Series stay for one reload, so that
+// a last scrape finds them, and the series of what stays keep their counts.
+#[tokio::test]
+async fn series_of_removed_apis_and_groups_end_with_the_next_reload() {
+    let server = server(Duration::ZERO).await;
+    let deployed = |number: u32| {
+        let mut one = api("one", &server, "9/s");
+        let limit = one.rules.limits[0];
+        one.rules.groups = vec![Group::new(&format!("group-{number}"), vec![limit])];
+        [one, api(&format!("api-{number}"), &server, "9/s")]
+    };
+    let client = Outflow::init(Vec::from(deployed(0))).expect("valid");
+    assert_eq!(status(&client, "one").await, 200);
+    for number in 1..=9 {
+        client.reload(deployed(number)).expect("valid");
+    }
+    let page = client.metrics().expect("metrics").render();
+    for (number, is_there) in [(9, true), (8, true), (7, false), (0, false)] {
+        assert_eq!(
+            page.contains(&format!("\"api-{number}\"")),
+            is_there,
+            "{number}: {page}"
+        );
+        assert_eq!(
+            page.contains(&format!("\"group-{number}\"")),
+            is_there,
+            "{number}: {page}"
+        );
+    }
+    assert!(page.contains("external_requests_total{api=\"one\"} 1\n"), "{page}");
 }
 
 // A closing client sends nothing, also for an API that is new or returns.

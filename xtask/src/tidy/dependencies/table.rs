@@ -96,7 +96,7 @@ pub(super) const CRATES: &[CrateRow] = &[
               outflow-sidecar outflow-admin outflow-simulate outflow-mock",
         foreign: "anyhow arc-swap blake3 bytes clap clap_complete clap_mangen csv http \
                   http-body-util hyper hyper-util indicatif notify percent-encoding serde \
-                  serde_json tokio",
+                  serde_json tikv-jemallocator tokio",
         tests: "outflow-testkit proptest secrecy tempfile",
     },
     // No product row lists the next two, so only tests use them.
@@ -135,4 +135,5 @@ pub(super) const OWNED_CRATES: &[(&str, &str)] = &[
     ("clap_mangen", "outflow-cli"),
     ("indicatif", "outflow-cli"),
     ("notify", "outflow-cli"),
+    ("tikv-jemallocator", "outflow-cli"),
 ];

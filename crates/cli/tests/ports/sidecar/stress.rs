@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::support::{PATIENCE, echo};
 
 /// A sidecar in its own process, so that its memory can be measured.
-struct SidecarProcess {
+pub(super) struct SidecarProcess {
     process: Process,
-    address: String,
+    pub(super) address: String,
     _dir: tempfile::TempDir,
 }
 
 impl SidecarProcess {
-    fn start(url: &str) -> Self {
+    pub(super) fn start(url: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("outflow.toml");
         let text = format!(
@@ -43,7 +43,7 @@ impl SidecarProcess {
     }
 
     /// Returns the resident memory in KiB.
-    fn resident(&self) -> u64 {
+    pub(super) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
