@@ -10,6 +10,8 @@ mod hostile_targets;
 mod loop_detection;
 mod random_bytes;
 mod refusals;
+mod response_framing;
+mod response_rows;
 mod stalled_readers;
 mod stress;
 mod support;
