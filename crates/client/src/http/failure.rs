@@ -95,10 +95,9 @@ impl AttemptFailure {
                 message: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
-            None if error.is_parse_too_large() => {
-                Self::invalid_response("the head of the response, or the length in it, is too large")
+            None if error.is_parse() => {
+                Self::invalid_response("the response is not valid HTTP, or its head or length is too large")
             }
-            None if error.is_parse() => Self::invalid_response("the response is not valid HTTP"),
             None => Self::reset(phrase(error)),
         }
     }
@@ -146,7 +145,9 @@ impl AttemptFailure {
     /// Reads the error that cut a response body short.
     pub(super) fn from_body_error(error: &hyper::Error) -> Self {
         if find::<h2::Error>(error).is_some_and(|h2| h2.is_reset() && !h2.is_remote()) {
-            return Self::invalid_response("the response body does not have the length that its head announces");
+            return Self::invalid_response(
+                "the response body has not its announced length, or breaks another rule of HTTP/2",
+            );
         }
         let message = match find::<io::Error>(error) {
             Some(io) if is_malformed_chunk(io) => {

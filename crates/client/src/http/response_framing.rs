@@ -16,13 +16,13 @@ use super::failure::AttemptFailure;
 pub(super) fn check_framing<B>(response: &Response<B>) -> Result<(), AttemptFailure> {
     let status = response.status();
     let length = read_length(response.headers());
-    let coding = read_coding(response.headers());
-    let phrase = match (length, coding) {
+    let is_chunked = read_coding(response.headers());
+    let phrase = match (length, is_chunked) {
         _ if status == StatusCode::SWITCHING_PROTOCOLS => SWITCHED_PROTOCOL,
         (Err(phrase), _) | (_, Err(phrase)) => phrase,
-        (Ok(Some(_)), Ok(Coding::Chunked)) => LENGTH_AND_CODING,
-        (_, Ok(Coding::Chunked)) if response.version() != Version::HTTP_11 => CODING_IN_OLD,
-        (Ok(Some(1..)), _) | (_, Ok(Coding::Chunked)) if status == StatusCode::NO_CONTENT => CONTENT_IN_204,
+        (Ok(Some(_)), Ok(true)) => LENGTH_AND_CODING,
+        (_, Ok(true)) if response.version() != Version::HTTP_11 => CODING_IN_OLD,
+        (Ok(Some(1..)), _) | (_, Ok(true)) if status == StatusCode::NO_CONTENT => CONTENT_IN_204,
         _ => return Ok(()),
     };
     Err(AttemptFailure::invalid_response(phrase))
@@ -31,13 +31,6 @@ pub(super) fn check_framing<B>(response: &Response<B>) -> Result<(), AttemptFail
 /// Returns true if a response with this status has no body, whatever its headers announce.
 pub(super) fn is_bodiless(status: StatusCode) -> bool {
     matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
-}
-
-/// Transfer coding of a body.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Coding {
-    None,
-    Chunked,
 }
 
 /// Reads the only length, in digits alone: readers disagree about signs, blanks and lists.
@@ -55,12 +48,13 @@ fn read_length(headers: &HeaderMap) -> Result<Option<u64>, &'static str> {
     length.map(Some).ok_or(LENGTH)
 }
 
-/// Reads the only coding. No request offers another one with `TE`, so no server may use one.
-fn read_coding(headers: &HeaderMap) -> Result<Coding, &'static str> {
+/// Returns true if the only coding is `chunked`. No request offers another one with `TE`, so no server may
+/// use one.
+fn read_coding(headers: &HeaderMap) -> Result<bool, &'static str> {
     let mut codings = headers.get_all(TRANSFER_ENCODING).into_iter();
     match (codings.next(), codings.next()) {
-        (None, _) => Ok(Coding::None),
-        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(Coding::Chunked),
+        (None, _) => Ok(false),
+        (Some(only), None) if only.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(true),
         (Some(_), _) => Err(CODING),
     }
 }

@@ -280,7 +280,16 @@ async fn a_timeout_bounds_a_body_that_is_read_whole() {
     let api = MockApi::builder().answer("/**", slow).build().expect("valid");
     let server = api.listen().await.expect("a port");
     let url = server.url();
-    let sidecar = async |api: &str| TestSidecar::for_api(&url, TestConfig { api, ..TestConfig::default() }).await;
+    let sidecar = async |api: &str| {
+        TestSidecar::for_api(
+            &url,
+            TestConfig {
+                api,
+                ..TestConfig::default()
+            },
+        )
+        .await
+    };
     let streaming = sidecar("timeout = \"1s\"").await;
     let caching = sidecar("timeout = \"1s\"\nretry_count = 0\ncache = \"standard\"").await;
     let (streamed, cut, whole) = tokio::join!(

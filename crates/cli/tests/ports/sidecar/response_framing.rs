@@ -215,9 +215,9 @@ async fn an_api_cannot_forge_the_response_of_another() {
             "HTTP/1.1 200 OK\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{chunk}\r\n0\r\n\r\n",
             chunk.len()
         );
-        let good = "HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n{\"paid\":\"bank\"}";
+        let good = "HTTP/1.1 200 OK\r\ncontent-length: 15\r\n\r\n{\"paid\":\"bank\"}";
         let evil = RawApi::start(vec![Answer::held(&evil)]).await;
-        let good = RawApi::start(vec![Answer::held(&good.replace("14", "15"))]).await;
+        let good = RawApi::start(vec![Answer::held(good)]).await;
         let both = format!(
             "cache = \"{cache}\"\n[apis.good]\nbase_url = \"{}\"\naddresses = \"any\"\ncache = \"{cache}\"",
             good.url
