@@ -6,13 +6,14 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use http::Method;
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use outflow::core::{Fault, Handling, Policy, PolicyRule, RuleMatch};
 use outflow::{Api, Outflow, Rules};
+use outflow_sync::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::{Builder, Runtime};
 
@@ -56,7 +57,7 @@ impl ClientFixture {
         let next = Arc::new(Mutex::new(PieceStream::default()));
         let source = Arc::clone(&next);
         let connect = move |_: &str, _: u16| -> outflow::Connecting {
-            let stream = std::mem::take(&mut *source.lock().unwrap_or_else(PoisonError::into_inner));
+            let stream = std::mem::take(&mut *source.lock());
             let stream: Box<dyn outflow::IoStream> = Box::new(stream);
             Box::pin(async move { Ok(stream) })
         };
@@ -69,16 +70,17 @@ impl ClientFixture {
 
     /// Makes one call and returns its response, if it is complete.
     fn call(&self, method: Method, is_streamed: bool, (bytes, piece): (&[u8], usize)) -> Option<Reading> {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = PieceStream {
+        *self.next.lock() = PieceStream {
             bytes: bytes.to_vec(),
             piece,
             ..PieceStream::default()
         };
         self.runtime.block_on(async {
             let call = self.client.request(method, "odd", "/").redirects(0);
-            let response = match is_streamed {
-                true => call.send_streaming().await.ok()?,
-                false => call.send().await.ok()?,
+            let response = if is_streamed {
+                call.send_streaming().await.ok()?
+            } else {
+                call.send().await.ok()?
             };
             let headers = response.headers();
             let lengths = headers.get_all(CONTENT_LENGTH).iter().count();

@@ -29,7 +29,11 @@ pub fn retry_after(input: &[u8]) {
     };
     let read = RetryAfter::read(value, came, bounds);
     let millis = RetryAfter::read_all_millis([value], bounds);
-    for wait in [Some(read), millis].into_iter().flatten().filter_map(|read| read.wait()) {
+    for wait in [Some(read), millis]
+        .into_iter()
+        .flatten()
+        .filter_map(|read| read.wait())
+    {
         assert!(wait >= bounds.min_sleep() && wait <= bounds.max_honour());
         assert!(value.iter().any(u8::is_ascii_digit), "{value:?}");
     }
