@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use outflow_testkit::Background;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -30,9 +31,10 @@ impl RawApi {
         let (ended, closed) = mpsc::unbounded_channel();
         let counter = Arc::clone(&requests);
         let work = Background::start(async move {
-            let mut connections = tokio::task::JoinSet::new();
+            let mut connections = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, Arc::clone(&answers), Arc::clone(&counter), ended.clone()));
+                let served = serve(stream, Arc::clone(&answers), Arc::clone(&counter), ended.clone());
+                connections.push(Background::start(served));
             }
         });
         Self {
@@ -69,7 +71,7 @@ async fn serve(
     while let Some(number) = next_request(&mut stream).await {
         requests.fetch_add(1, Ordering::Relaxed);
         last = Some(number);
-        let answer = &answers[number];
+        let answer = answers.get(number).expect("a row");
         let _gone = stream.write_all(answer.bytes.as_bytes()).await;
         if answer.closes {
             let _gone = stream.shutdown().await;
@@ -173,9 +175,9 @@ fn check_refusal(raw: &[u8], kind: &str, reason: &str) -> Result<(), String> {
         return Err(format!("{reply:?}"));
     }
     let problem = reply.problem();
-    let detail = problem["detail"].as_str().unwrap_or_default();
-    let is_named = problem["type"] == format!("urn:outflow:problem:{kind}") && detail.contains(reason);
-    let is_right = is_named && problem["attempts"] == 1;
+    let member = |name| problem.get(name).map(Value::to_string).unwrap_or_default();
+    let is_named = member("type") == format!("\"urn:outflow:problem:{kind}\"") && member("detail").contains(reason);
+    let is_right = is_named && member("attempts") == "1";
     is_right.then_some(()).ok_or_else(|| format!("{problem}"))
 }
 
