@@ -40,6 +40,7 @@ enum FailureParam {
     TlsHandshake,
     TlsCertificate,
     TruncatedBody,
+    InvalidResponse,
     Cancelled,
 }
 
@@ -109,6 +110,7 @@ impl FailureParam {
             Self::TlsHandshake => Fault::TlsHandshake,
             Self::TlsCertificate => Fault::TlsCertificate,
             Self::TruncatedBody => Fault::TruncatedBody,
+            Self::InvalidResponse => Fault::InvalidResponse,
             Self::Cancelled => return KnownResult::Cancelled,
         })
     }

@@ -17,6 +17,7 @@ mod request_body;
 mod resolve;
 mod resolve_error;
 mod response_body;
+mod response_framing;
 mod system_resolver;
 mod tls;
 mod tls_connector;

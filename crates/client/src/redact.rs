@@ -191,7 +191,7 @@ const MIN_KEY: usize = 20;
 const MAX_PATH: usize = 256;
 
 /// Headers with numbers, dates, types or protocol words as values.
-const SAFE_HEADERS: [HeaderName; 16] = [
+const SAFE_HEADERS: [HeaderName; 17] = [
     header::ACCEPT,
     header::ACCEPT_ENCODING,
     header::AGE,
@@ -205,6 +205,7 @@ const SAFE_HEADERS: [HeaderName; 16] = [
     header::EXPIRES,
     header::HOST,
     header::RETRY_AFTER,
+    HeaderName::from_static("retry-after-ms"),
     header::TRANSFER_ENCODING,
     header::USER_AGENT,
     header::VARY,

@@ -108,6 +108,9 @@ named_enum! {
         TlsCertificate = "tls_certificate",
         /// The body ended before its end.
         TruncatedBody = "truncated_body",
+        /// The response is not HTTP, or two readers could see different ends of it. Another attempt meets
+        /// the same server, so it is not worth one.
+        InvalidResponse = "invalid_response",
     }
 }
 

@@ -188,7 +188,7 @@ const fn row(when: RuleMatch, then: Handling) -> PolicyRule {
 
 /// The default table; the first row that matches wins. Ends without a row (1xx, other 4xx, codes
 /// beyond 599) are neutral.
-const DEFAULT_RULES: [PolicyRule; 15] = [
+const DEFAULT_RULES: [PolicyRule; 16] = [
     row(RuleMatch::Statuses(200, 399), Handling::SUCCESS),
     row(RuleMatch::Status(429), Handling::THROTTLED),
     row(RuleMatch::Status(418), Handling::BAN),
@@ -212,6 +212,10 @@ const DEFAULT_RULES: [PolicyRule; 15] = [
     network(Fault::TruncatedBody),
     row(
         RuleMatch::Fault(Fault::TlsCertificate),
+        Handling::failing(OutcomeClass::NetworkFailed).not_retryable(),
+    ),
+    row(
+        RuleMatch::Fault(Fault::InvalidResponse),
         Handling::failing(OutcomeClass::NetworkFailed).not_retryable(),
     ),
     row(RuleMatch::Cancelled, Handling::CANCELLED),
@@ -297,6 +301,12 @@ mod tests {
                 AttemptReport::fault(Fault::TruncatedBody),
                 NetworkFailed,
                 Worthwhile,
+                Ignore,
+            ),
+            (
+                AttemptReport::fault(Fault::InvalidResponse),
+                NetworkFailed,
+                Pointless,
                 Ignore,
             ),
             (AttemptReport::cancelled(), Cancelled, Pointless, Ignore),

@@ -5,6 +5,9 @@
 //! caller uses its own backoff. Numbers are digits alone: common integer parsers accept `+5` and
 //! wrap or fail on long ones; here they saturate and are capped.
 //!
+//! A number of a billion or more is a date too, in seconds since the epoch: no wait lasts thirty years. Some
+//! APIs send milliseconds in `retry-after-ms`, which is finer and wins where it can be understood.
+//!
 //! A date is compared with the response's own `Date`, so a wrong local clock does not matter. The
 //! policy decides which responses are obeyed.
 
@@ -12,6 +15,7 @@ use core::time::Duration;
 
 use crate::byte_cursor::{ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks};
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
+use crate::time::WallTime;
 
 /// Wait that a server asked for, within our bounds.
 ///
@@ -80,10 +84,17 @@ impl RetryAfter {
         response_time: ResponseTime<'_>,
         bounds: WaitBounds,
     ) -> Option<Self> {
-        values
-            .into_iter()
-            .map(|value| Self::read(value, response_time, bounds))
-            .reduce(|a, b| if b.wait() > a.wait() { b } else { a })
+        longest(values.into_iter().map(|value| Self::read(value, response_time, bounds)))
+    }
+
+    /// Parses all `retry-after-ms` headers of a response, each a number of milliseconds. The longest wait
+    /// wins. Returns `None` if there was none.
+    pub fn read_all_millis<'a>(values: impl IntoIterator<Item = &'a [u8]>, bounds: WaitBounds) -> Option<Self> {
+        let read = |value| match seconds(trim_blanks(value)) {
+            Some(thousandfold) => bounds.apply(thousandfold / 1_000),
+            None => Self::Ignored(MalformedRetryAfter::NeitherSecondsNorDate),
+        };
+        longest(values.into_iter().map(read))
     }
 
     /// Returns the wait, or `None` if the value was ignored.
@@ -164,12 +175,18 @@ error_enum! {
     }
 }
 
+fn longest(reads: impl Iterator<Item = RetryAfter>) -> Option<RetryAfter> {
+    reads.reduce(|a, b| if b.wait() > a.wait() { b } else { a })
+}
+
 /// Returns the requested wait; zero for a past time.
 fn asked(value: &[u8], response_time: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
-    if let Some(seconds) = seconds(value) {
-        return Ok(seconds);
-    }
     let now = response_time.at_server();
+    match seconds(value) {
+        Some(date) if date >= FIRST_DATE => return Ok(WallTime::since_epoch(date).since(now)),
+        Some(wait) => return Ok(wait),
+        None => {}
+    }
     match HttpDate::read(value, now) {
         Ok(date) => Ok(date.at().since(now)),
         Err(InvalidHttpDate::BeforeEpoch) => Ok(Duration::ZERO),
@@ -235,3 +252,6 @@ fn is_grouped(value: &[u8]) -> bool {
         && groups.clone().all(is_group)
         && groups.any(|group| group != first)
 }
+
+/// Seconds from which a number is a date: a wait of 31 years as well as the year 2001.
+const FIRST_DATE: Duration = Duration::from_secs(1_000_000_000);

@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod program;
+pub mod response;
 pub mod sidecar;
 pub mod values;
 

@@ -28,7 +28,12 @@ pub fn retry_after(input: &[u8]) {
         wall: WallTime::from_unix_secs(clock),
     };
     let read = RetryAfter::read(value, came, bounds);
-    if let Some(wait) = read.wait() {
+    let millis = RetryAfter::read_all_millis([value], bounds);
+    for wait in [Some(read), millis]
+        .into_iter()
+        .flatten()
+        .filter_map(|read| read.wait())
+    {
         assert!(wait >= bounds.min_sleep() && wait <= bounds.max_honour());
         assert!(value.iter().any(u8::is_ascii_digit), "{value:?}");
     }

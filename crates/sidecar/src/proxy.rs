@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 use crate::config::ServerConfig;
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, EXPECT, TRAILER};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRAILER};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
 use outflow::{Api, CacheMode, Call, CredentialPlacement, Upstream};
@@ -82,7 +82,7 @@ impl ProxyHandler {
         let body = RequestBody::new(body, &config, key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
         let trailers = hop_by_hop::trailer_support(&head.headers);
-        let call = api.request(head.method, route.path);
+        let call = api.request(head.method.clone(), route.path);
         let call = overrides.apply(call.redirects(0));
         let failure = body.failure.clone();
         let call = attach(call, head.headers, body).await;
@@ -92,7 +92,13 @@ impl ProxyHandler {
             ResponseMode::Streamed => call.send_streaming().await,
         };
         match (result, failure.get()) {
-            (Ok(response), _) => Ok(build_response(api.upstream(), response, trailers)),
+            (Ok(response), _) => {
+                let mut response = build_response(api.upstream(), response, trailers);
+                if head.method != Method::HEAD {
+                    set_length(&mut response);
+                }
+                Ok(response)
+            }
             (Err(_), Some(error)) => Err(error_response::body_problem(route.api, *error)),
             (Err(error), None) if error.is_upload() => Err(error_response::body_problem(route.api, BodyError::Slow)),
             (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
@@ -123,6 +129,19 @@ fn build_response(upstream: &Upstream, response: outflow::Response, trailers: Tr
     }
     annotate(headers, &facts, upstream);
     response
+}
+
+/// Replaces the length of the API by that of the body, if it is known. Hyper writes a given length unchecked,
+/// and the surplus of a longer body would be the caller's next response. A response to HEAD keeps the length:
+/// it is that of another response.
+fn set_length(response: &mut Response<BodySource>) {
+    let length = response.body().size_hint().exact();
+    let is_bodiless = matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let headers = response.headers_mut();
+    match length.filter(|_| !is_bodiless) {
+        Some(length) => headers.insert(CONTENT_LENGTH, length.into()),
+        None => headers.remove(CONTENT_LENGTH),
+    };
 }
 
 /// Way in which the body of a response reaches the caller.
@@ -190,7 +209,7 @@ async fn attach(call: Call, mut headers: HeaderMap, body: RequestBody) -> Result
 }
 
 fn invalid_control_header(invalid: &InvalidControl) -> ProxyProblem {
-    let status = http::StatusCode::BAD_REQUEST;
+    let status = StatusCode::BAD_REQUEST;
     ProxyProblem::new(status, "control_header", "a control header is invalid")
         .fact("header", invalid.header.as_str())
         .detail(format!("{} is invalid", invalid.header))

@@ -11,6 +11,8 @@ mod loop_detection;
 mod random_bytes;
 mod refusals;
 mod returned_memory;
+mod response_framing;
+mod response_rows;
 mod stalled_readers;
 mod stress;
 mod support;

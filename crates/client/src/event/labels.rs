@@ -57,6 +57,8 @@ outflow_core::named_enum! {
         ServerError = "5xx",
         /// The body was truncated.
         Body = "body",
+        /// The response is not HTTP, or its end is ambiguous.
+        Invalid = "invalid_response",
     }
 }
 
@@ -78,6 +80,7 @@ impl FailureLabel {
             Fault::Reset => Self::Network,
             Fault::TlsHandshake | Fault::TlsCertificate => Self::Tls,
             Fault::TruncatedBody => Self::Body,
+            Fault::InvalidResponse => Self::Invalid,
         }
     }
 }

@@ -95,6 +95,9 @@ impl AttemptFailure {
                 message: FailureMessage::Kind(io.kind()),
                 ..Self::reset("")
             },
+            None if error.is_parse() => {
+                Self::invalid_response("the response is not valid HTTP, or its head or length is too large")
+            }
             None => Self::reset(phrase(error)),
         }
     }
@@ -113,8 +116,15 @@ impl AttemptFailure {
                 ..Self::reset("")
             },
             None if error.is_remote() => Self::reset("the server ended the request"),
+            None if error.is_reset() => Self::invalid_response("the response breaks the rules of HTTP/2"),
+            // The fault may be in the response to another request of this connection.
             None => Self::reset("the server broke the protocol"),
         }
+    }
+
+    /// Returns the failure of a response that is not HTTP, or whose end is ambiguous.
+    pub(super) const fn invalid_response(phrase: &'static str) -> Self {
+        Self::new(Fault::InvalidResponse, BytesSent::Something, phrase)
     }
 
     /// Returns the resolver's error, if the name had no address.
@@ -134,7 +144,15 @@ impl AttemptFailure {
 
     /// Reads the error that cut a response body short.
     pub(super) fn from_body_error(error: &hyper::Error) -> Self {
+        if find::<h2::Error>(error).is_some_and(|h2| h2.is_reset() && !h2.is_remote()) {
+            return Self::invalid_response(
+                "the response body has not its announced length, or breaks another rule of HTTP/2",
+            );
+        }
         let message = match find::<io::Error>(error) {
+            Some(io) if is_malformed_chunk(io) => {
+                return Self::invalid_response("a chunk or trailer of the response body is malformed");
+            }
             Some(io) => FailureMessage::Kind(io.kind()),
             None => FailureMessage::Phrase("the response body was cut short"),
         };
@@ -164,10 +182,14 @@ impl AttemptFailure {
     }
 }
 
+/// Returns true for hyper's own error of a chunk: TLS reports damaged records with the same kinds.
+fn is_malformed_chunk(error: &io::Error) -> bool {
+    let is_invalid = matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput);
+    is_invalid && find::<rustls::Error>(error).is_none()
+}
+
 fn phrase(error: &hyper::Error) -> &'static str {
-    if error.is_parse() {
-        "the response is not valid HTTP, or its head is too large"
-    } else if error.is_incomplete_message() {
+    if error.is_incomplete_message() {
         "the connection was closed before the response"
     } else {
         "the connection was lost"
@@ -292,3 +314,6 @@ fn wrapped_error<'e>(error: &'e (dyn StdError + 'static)) -> Option<&'e (dyn Std
     let inner = error.downcast_ref::<io::Error>()?.get_ref()?;
     Some(inner)
 }
+
+/// Failure after which the connection gets no further request.
+pub(super) const INVALID_RESPONSE: FailureKind = FailureKind::Fault(Fault::InvalidResponse);

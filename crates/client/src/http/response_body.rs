@@ -15,7 +15,7 @@ use outflow_core::Fault;
 use tokio::time::Sleep;
 
 use super::deadline::{AttemptDeadline, from_now};
-use super::failure::{AttemptFailure, BytesSent, FailureKind};
+use super::failure::{AttemptFailure, BytesSent, FailureKind, INVALID_RESPONSE};
 use super::pool::BodyConnection;
 
 /// Body of a response.
@@ -26,6 +26,8 @@ pub(crate) struct IncomingBody {
     timer: Option<Pin<Box<Sleep>>>,
     /// Set until the body is complete.
     connection: Option<BodyConnection>,
+    /// True if the status of the response allows no data. Over HTTP/2 a server can send some.
+    is_dataless: bool,
 }
 
 impl IncomingBody {
@@ -43,7 +45,14 @@ impl IncomingBody {
             deadline: Some(deadline),
             timer: None,
             connection: (!is_over).then_some(connection),
+            is_dataless: false,
         }
+    }
+
+    /// Makes any data an error.
+    pub(super) fn without_data(mut self) -> Self {
+        self.is_dataless = true;
+        self
     }
 
     /// Replaces the deadline.
@@ -116,6 +125,16 @@ impl IncomingBody {
         Poll::Ready(failure)
     }
 
+    fn check_frame(&self, frame: hyper::Result<Frame<Bytes>>) -> Result<Frame<Bytes>, AttemptFailure> {
+        let frame = frame.map_err(|error| AttemptFailure::from_body_error(&error))?;
+        if self.is_dataless && frame.data_ref().is_some_and(|data| !data.is_empty()) {
+            return Err(AttemptFailure::invalid_response(
+                "the response has a body that its status forbids",
+            ));
+        }
+        Ok(frame)
+    }
+
     /// Bars a shared connection from new requests. Requests in flight may still complete on it, but
     /// a silent or flooding connection would fail every new call. An unshared connection ends with
     /// this body.
@@ -136,10 +155,14 @@ impl Body for IncomingBody {
     ) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
             self.timer = None;
+            let polled = polled.map(|frame| self.check_frame(frame));
+            if matches!(&polled, Some(Err(failure)) if failure.kind == INVALID_RESPONSE) {
+                self.distrust();
+            }
             if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
                 self.connection = None;
             }
-            return Poll::Ready(polled.map(|frame| frame.map_err(|error| AttemptFailure::from_body_error(&error))));
+            return Poll::Ready(polled);
         }
         self.poll_timeout(cx).map(|failure| Some(Err(failure)))
     }

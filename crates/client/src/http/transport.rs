@@ -11,18 +11,19 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::uri::Scheme;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use outflow_core::Fault;
 use tokio::time::Instant;
 
 use super::connect::Connect;
 use super::deadline::AttemptDeadline;
-use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
-use super::pool::{BodyConnection, ConnectionAge, Pool, PoolOrigin, PooledConnection, SuspectFlag, UnansweredRequest};
+use super::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage, INVALID_RESPONSE};
+use super::pool::{BodyConnection, ConnectionAge, Pool, PoolOrigin, PooledConnection, UnansweredRequest};
 use super::proxy::{ProxyRoutes, ProxyTable};
 use super::request_body::{BodyProgress, OutgoingBody};
 use super::resolve::{AddressGuard, CheckedResolver, Resolve};
 use super::response_body::IncomingBody;
+use super::response_framing::{check_framing, is_bodiless};
 use super::system_resolver::SystemResolver;
 use super::tls::{TrustStore, without_roots};
 use super::tls_connector::{ConnectRoute, DirectConnector, TlsConnector};
@@ -84,12 +85,13 @@ impl Transport {
             let (mut connection, age) = self.acquire_connection(&origin, &mut timeout, hook).await?;
             let response = timeout.run(connection.send(&origin, request)).await;
             if matches!(&response, Err(failure) if failure.kind == READ_TIMEOUT) {
-                connection.suspect().iter().for_each(SuspectFlag::raise);
+                connection.distrust();
             }
             match response? {
                 Ok(response) => {
+                    check_framing(&response).inspect_err(|_| connection.distrust())?;
                     let body_connection = self.pool.connection_for_body(origin, connection);
-                    return self.incoming(response, deadline, body_connection);
+                    return Ok(self.incoming(response, deadline, body_connection));
                 }
                 Err(UnansweredRequest {
                     unsent: Some(unsent), ..
@@ -98,7 +100,12 @@ impl Transport {
                     hook.on_unsent();
                     (request, timeout.sent_at) = (unsent, None);
                 }
-                Err(error) => return Err(error.failure),
+                Err(error) => {
+                    if error.failure.kind == INVALID_RESPONSE {
+                        connection.distrust();
+                    }
+                    return Err(error.failure);
+                }
             }
         }
     }
@@ -134,12 +141,13 @@ impl Transport {
         response: Response<hyper::body::Incoming>,
         deadline: AttemptDeadline,
         body_connection: BodyConnection,
-    ) -> Result<Response<IncomingBody>, AttemptFailure> {
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(SWITCHED_PROTOCOL);
-        }
+    ) -> Response<IncomingBody> {
         let silence = deadline.max_silence(self.timeouts.read);
-        Ok(response.map(|body| IncomingBody::new(body, silence, deadline, body_connection)))
+        let is_bodiless = is_bodiless(response.status());
+        response.map(|body| {
+            let body = IncomingBody::new(body, silence, deadline, body_connection);
+            if is_bodiless { body.without_data() } else { body }
+        })
     }
 }
 
@@ -255,12 +263,6 @@ const MIN_IDLE: usize = 32;
 const READ_TIMEOUT: FailureKind = FailureKind::Fault(Fault::ReadTimeout);
 
 const NO_HOST: AttemptFailure = AttemptFailure::new(Fault::Dns, BytesSent::Nothing, "the request names no host");
-
-const SWITCHED_PROTOCOL: AttemptFailure = AttemptFailure::new(
-    Fault::Reset,
-    BytesSent::Something,
-    "the server switched protocols without a request",
-);
 
 const REVOKED: AttemptFailure = AttemptFailure {
     kind: FailureKind::Revoked,

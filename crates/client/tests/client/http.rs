@@ -12,6 +12,7 @@ mod endless_responses;
 mod followers;
 mod groups;
 mod h2_frames;
+mod h2_framing;
 mod h2_streams;
 mod outage;
 mod paths;

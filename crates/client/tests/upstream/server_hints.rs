@@ -157,6 +157,21 @@ fn an_empty_quota_from_our_own_use_blocks_no_call() {
     assert!(waits.is_woken());
 }
 
+// OpenAI sends both: the seconds are rounded up. A malformed number of milliseconds leaves the seconds.
+#[test]
+fn milliseconds_win_over_the_seconds_of_a_retry_after() {
+    for (millis, wait) in [("1500", ms(1_500)), ("20000", secs(20)), ("soon", secs(9))] {
+        let bed = TestBed::new(rules(vec![by_arrival("10/s")]));
+        let both = headers(&[("retry-after", "9"), ("retry-after-ms", millis)]);
+        let verdict = sent(&bed).settle(AttemptResult::response(429, &both));
+        assert_eq!(verdict.retry_after, Some(wait), "{millis}");
+    }
+    let bed = TestBed::new(rules(vec![by_arrival("10/s")]));
+    let alone = headers(&[("retry-after-ms", "2500")]);
+    let verdict = sent(&bed).settle(AttemptResult::response(429, &alone));
+    assert_eq!(verdict.retry_after, Some(ms(2_500)));
+}
+
 #[test]
 fn malformed_headers_are_reported_and_change_nothing() {
     let bed = TestBed::new(rules(vec![by_arrival("10/s")]));

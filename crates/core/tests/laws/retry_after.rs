@@ -23,7 +23,7 @@ use Is::{Capped, Floored, Ignored, Millis};
 const NEITHER: Is = Ignored(MalformedRetryAfter::NeitherSecondsNorDate);
 
 /// Name, value and result. Dates are relative to a server whose clock shows `NOW`.
-const ROWS: [(&str, &[u8], Is); 64] = [
+const ROWS: [(&str, &[u8], Is); 72] = [
     ("zero", b"0", Floored),
     ("two seconds", b"2", Millis(2_000)),
     ("blanks around", b" 3 ", Millis(3_000)),
@@ -89,6 +89,14 @@ const ROWS: [(&str, &[u8], Is); 64] = [
     ("seconds that wrap signed nanos", b"9223372037", Capped),
     ("largest of 64 bits", b"18446744073709551615", Capped),
     ("one more than 64 bits", b"18446744073709551616", Capped),
+    ("epoch seconds, future", b"1700000120", Millis(120_000)),
+    ("epoch seconds with a fraction", b"1700000120.5", Millis(120_500)),
+    ("epoch seconds, past", b"1699999999", Floored),
+    ("epoch seconds, now", b"1700000000", Floored),
+    ("epoch seconds, two days ahead", b"1700172800", Capped),
+    ("epoch milliseconds", b"1700000120000", Capped),
+    ("first date", b"1000000000", Floored),
+    ("longest number that is a wait", b"999999999", Capped),
     ("superscript two", "²".as_bytes(), NEITHER),
     ("Arabic-Indic digits", "١٢٠".as_bytes(), NEITHER),
     ("byte 0xff", b"\xff", NEITHER),
@@ -213,6 +221,30 @@ fn of_several_headers_the_longest_wait_wins() {
     );
     assert_eq!(all(&[b"7", b"soon"]), Some(Millis(7_000)));
     assert_eq!(all(&[b"soon", b""]), Some(NEITHER));
+}
+
+// The floor of a second and the cap of a day hold for milliseconds too.
+#[test]
+fn milliseconds_are_read_within_the_same_bounds() {
+    let all = |values: &[&[u8]]| RetryAfter::read_all_millis(values.iter().copied(), WaitBounds::default()).map(is);
+    assert_eq!(all(&[]), None);
+    for (value, expected) in [
+        ("1500", Millis(1_500)),
+        (" 1500.5 ", Millis(1_500)),
+        ("0", Floored),
+        ("250", Floored),
+        ("-5", Floored),
+        ("86400000", Millis(86_400_000)),
+        ("86400001", Capped),
+        ("99999999999999999999999", Capped),
+        ("", NEITHER),
+        ("2s", NEITHER),
+        ("1500, 2000", NEITHER),
+        ("Tue, 14 Nov 2023 22:15:20 GMT", NEITHER),
+    ] {
+        assert_eq!(all(&[value.as_bytes()]), Some(expected), "{value:?}");
+    }
+    assert_eq!(all(&[b"soon", b"1500", b"7000"]), Some(Millis(7_000)));
 }
 
 #[test]

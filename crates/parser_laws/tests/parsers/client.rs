@@ -1,6 +1,6 @@
 //! Inputs for the parsers of the client.
 
-use outflow_parser_laws::client;
+use outflow_parser_laws::{client, response};
 use outflow_testkit::fuzz_seeds::seeds_keep;
 use outflow_testkit::laws::{CASES, STRESS_CASES, law};
 use outflow_testkit::parser_inputs::{arbitrary, made_of};
@@ -88,6 +88,52 @@ const PIECES: &[&str] = &[
     "é",
 ];
 
+/// First lines of responses.
+const STATUS_LINES: &[&str] = &[
+    "HTTP/1.1 200 OK\r\n",
+    "HTTP/1.0 200 OK\r\n",
+    "HTTP/1.1 200 OK\n",
+    "HTTP/1.1 204 No Content\r\n",
+    "HTTP/1.1 304 Not Modified\r\n",
+    "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\n",
+];
+
+/// Lines of heads, of which few are sound together.
+const FIELDS: &[&str] = &[
+    "Content-Length: 2\r\n",
+    "Content-Length: 5\r\n",
+    "content-length: 2, 2\r\n",
+    "Content-Length: +2\r\n",
+    "Transfer-Encoding: chunked\r\n",
+    "Transfer-Encoding: gzip, chunked\r\n",
+    "Connection: keep-alive\r\n",
+    "Retry-After: 7\r\n",
+    " folded\r\n",
+    "X: a\rb\r\n",
+    "X: a\n",
+];
+
+/// Bodies of responses, and pieces of them.
+const BODIES: &[&str] = &[
+    "ab",
+    "2\r\nab\r\n",
+    "2;a=b\r\nab\r\n",
+    "5\r\n",
+    "0\r\n\r\n",
+    "0\r\nsum: 1\r\n\r\n",
+    "HTTP/1.1 200 OK\r\n\r\n",
+];
+
+/// A choice of the call, and a response.
+fn responses() -> impl Strategy<Value = Vec<u8>> {
+    let few_fields = prop::collection::vec(select(FIELDS), 0..3).prop_map(|fields| fields.concat().into_bytes());
+    let fields = prop_oneof![few_fields, made_of(FIELDS, "")];
+    let made = (select(STATUS_LINES), fields, made_of(BODIES, ""))
+        .prop_map(|(line, fields, body)| [line.as_bytes(), &fields, b"\r\n", &body].concat());
+    let bytes = prop_oneof![arbitrary(), made];
+    (any::<[u8; 2]>(), bytes).prop_map(|(choice, bytes)| [&choice[..], &bytes].concat())
+}
+
 /// A valid base, and any text after it.
 fn joined() -> impl Strategy<Value = Vec<u8>> {
     let base = select(&["https://api.example.com/v1\n/", "http://[::1]:80\n"][..]);
@@ -114,6 +160,7 @@ fn laws_hold(cases: u32) {
     holds(cases, client::cache_file, arbitrary());
     // Each of these is a call to its own server.
     holds(cases / 10, client::redirect, addresses());
+    holds(cases, response::response, responses());
 }
 
 #[test]
@@ -134,4 +181,5 @@ fn the_client_fuzzers_seeds_keep_the_laws() {
     seeds_keep("base_url", client::base_url);
     seeds_keep("cache_file", client::cache_file);
     seeds_keep("redirect", client::redirect);
+    seeds_keep("response", response::response);
 }

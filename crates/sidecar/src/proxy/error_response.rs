@@ -154,6 +154,7 @@ fn classify(error: &Error) -> (StatusCode, &'static str, &'static str) {
         Some(Fault::TlsHandshake) => (gone, "tls", "tls_protocol_error"),
         Some(Fault::TlsCertificate) => (gone, "tls", "tls_certificate_error"),
         Some(Fault::TruncatedBody) => (gone, "truncated", "http_response_incomplete"),
+        Some(Fault::InvalidResponse) => (gone, "invalid_response", "http_protocol_error"),
         None if error.is_timeout() => (late, "deadline", "http_response_timeout"),
         None if error.is_forbidden() => (gone, "forbidden", "destination_ip_prohibited"),
         None if error.is_body() => (gone, "answer_too_large", "http_response_body_size"),

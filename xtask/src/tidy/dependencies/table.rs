@@ -108,7 +108,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-parser-laws",
-        own: "outflow-core outflow-config outflow outflow-bulk outflow-sidecar outflow-admin \
+        own: "outflow-core outflow-sync outflow-config outflow outflow-bulk outflow-sidecar outflow-admin \
               outflow-mock outflow-cli",
         foreign: "bytes http serde_json tempfile tokio",
         tests: "outflow-testkit proptest",

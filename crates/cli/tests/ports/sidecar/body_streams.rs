@@ -267,3 +267,38 @@ async fn the_sidecar_answers_from_the_cache() {
     let missing = sidecar.get("/strict/other", "outflow-cache: only\r\n").await;
     assert_eq!(missing.status, 504);
 }
+
+// Five bytes in two seconds, and a timeout of one second. The cache reads the body whole: a retry would only
+// repeat that. Without a cache the body streams, and the caller's deadline bounds it.
+#[tokio::test]
+async fn a_timeout_bounds_a_body_that_is_read_whole() {
+    let drip = Content::Drip {
+        bytes: Bytes::from_static(b"abcde"),
+        every: Duration::from_millis(400),
+    };
+    let slow = MockResponse::status(200).content(drip);
+    let api = MockApi::builder().answer("/**", slow).build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    let url = server.url();
+    let sidecar = async |api: &str| {
+        TestSidecar::for_api(
+            &url,
+            TestConfig {
+                api,
+                ..TestConfig::default()
+            },
+        )
+        .await
+    };
+    let streaming = sidecar("timeout = \"1s\"").await;
+    let caching = sidecar("timeout = \"1s\"\nretry_count = 0\ncache = \"standard\"").await;
+    let (streamed, cut, whole) = tokio::join!(
+        streaming.get("/strict/slow", ""),
+        streaming.get("/strict/slow", "outflow-deadline: 1s\r\n"),
+        caching.get("/strict/slow", ""),
+    );
+    assert_eq!((streamed.status, &*streamed.body), (200, "abcde"));
+    assert!(cut.status == 200 && cut.body.len() < 5, "{cut:?}");
+    assert_eq!(whole.status, 504);
+    assert_eq!(whole.problem()["type"], "urn:outflow:problem:timeout");
+}

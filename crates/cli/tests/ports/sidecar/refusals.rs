@@ -142,8 +142,8 @@ async fn a_broken_api_is_a_bad_gateway_and_a_slow_one_a_timeout() {
     for (fault, status, error) in [
         (Fault::ResetBeforeHead, 502, "connection_terminated"),
         (Fault::CloseBeforeHead, 502, "connection_terminated"),
-        (Fault::Garbage, 502, "connection_terminated"),
-        (Fault::Unasked101, 502, "connection_terminated"),
+        (Fault::Garbage, 502, "http_protocol_error"),
+        (Fault::Unasked101, 502, "http_protocol_error"),
         (Fault::Hang, 504, "http_response_timeout"),
     ] {
         let script = Script::new().rule(ScriptMatch::always(), fault.clone());

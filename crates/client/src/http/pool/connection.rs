@@ -87,11 +87,10 @@ impl PooledConnection {
         Ok(Self::Shared(sender, SuspectFlag::default()))
     }
 
-    /// Returns the flag of a shared connection.
-    pub(crate) fn suspect(&self) -> Option<SuspectFlag> {
-        match self {
-            Self::Single(_) => None,
-            Self::Shared(_, suspect) => Some(suspect.clone()),
+    /// Bars a shared connection from new requests. Any other ends with its request.
+    pub(crate) fn distrust(&self) {
+        if let Self::Shared(_, suspect) = self {
+            suspect.raise();
         }
     }
 

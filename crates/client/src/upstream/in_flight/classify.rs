@@ -1,7 +1,7 @@
 //! Facts of a response: its `Retry-After`, its rate-limit hints, its signs of a limit.
 
-use http::HeaderMap;
 use http::header::{DATE, HeaderValue, RETRY_AFTER};
+use http::{HeaderMap, HeaderName};
 use outflow_core::{AttemptEnd, AttemptReport, Dialects, Hints, ResponseTime, RetryAfter, WaitBounds, WallTime};
 
 use super::super::permit::AttemptResult;
@@ -57,12 +57,15 @@ impl ResponseReader {
     }
 
     pub(in crate::upstream) fn read_retry_after(self, headers: &HeaderMap) -> Option<RetryAfter> {
-        if !headers.contains_key(RETRY_AFTER) {
-            return None;
+        let bounds = WaitBounds::default();
+        let millis = headers.get_all(RETRY_AFTER_MS);
+        let millis = RetryAfter::read_all_millis(millis.iter().map(HeaderValue::as_bytes), bounds);
+        if millis.is_some_and(|read| read.wait().is_some()) || !headers.contains_key(RETRY_AFTER) {
+            return millis;
         }
         let after = headers.get_all(RETRY_AFTER);
         let values = after.iter().map(HeaderValue::as_bytes);
-        RetryAfter::read_all(values, self.response_time(headers), WaitBounds::default())
+        RetryAfter::read_all(values, self.response_time(headers), bounds)
     }
 
     fn response_time(self, headers: &HeaderMap) -> ResponseTime<'_> {
@@ -72,3 +75,6 @@ impl ResponseReader {
         }
     }
 }
+
+/// Milliseconds that some APIs send beside `Retry-After`, which knows only seconds.
+const RETRY_AFTER_MS: HeaderName = HeaderName::from_static("retry-after-ms");

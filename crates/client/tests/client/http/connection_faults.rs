@@ -39,14 +39,14 @@ async fn every_fault_has_one_label() {
         (Fault::CutBody, FailureLabel::Body, StatusLabel::Network),
         (Fault::CutChunk, FailureLabel::Body, StatusLabel::Network),
         (Fault::Hang, FailureLabel::Timeout, StatusLabel::Timeout),
-        (Fault::Garbage, FailureLabel::Network, StatusLabel::Network),
-        (Fault::Unasked101, FailureLabel::Network, StatusLabel::Network),
+        (Fault::Garbage, FailureLabel::Invalid, StatusLabel::Network),
+        (Fault::Unasked101, FailureLabel::Invalid, StatusLabel::Network),
         (
             Fault::HugeHeader(1_000_000),
-            FailureLabel::Network,
+            FailureLabel::Invalid,
             StatusLabel::Network,
         ),
-        (Fault::ManyHeaders(10_000), FailureLabel::Network, StatusLabel::Network),
+        (Fault::ManyHeaders(10_000), FailureLabel::Invalid, StatusLabel::Network),
         (
             Fault::EndlessHead(Duration::from_millis(20)),
             FailureLabel::Timeout,

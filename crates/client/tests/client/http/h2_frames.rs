@@ -42,8 +42,8 @@ pub(crate) fn together(frames: &[Bytes]) -> Bytes {
     frames.concat().into()
 }
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
 
 pub(crate) const NO_ERROR: u32 = 0;
 pub(crate) const INTERNAL_ERROR: u32 = 2;

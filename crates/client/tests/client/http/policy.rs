@@ -109,8 +109,8 @@ cells! {
     a_cut_body_is_retried_if_idempotent: Fault::CutBody, 3, 1, NetworkFailed;
     a_cut_chunk_is_retried_if_idempotent: Fault::CutChunk, 3, 1, NetworkFailed;
     a_reset_in_the_body_is_retried_if_idempotent: Fault::ResetInBody, 3, 1, NetworkFailed;
-    garbage_is_retried_if_idempotent: Fault::Garbage, 3, 1, NetworkFailed;
-    a_changed_protocol_is_retried_if_idempotent: Fault::Unasked101, 3, 1, NetworkFailed;
+    garbage_is_not_retried: Fault::Garbage, 1, 1, NetworkFailed;
+    a_changed_protocol_is_not_retried: Fault::Unasked101, 1, 1, NetworkFailed;
 }
 
 // Every method that is idempotent by definition, and those without that property.
