@@ -5,6 +5,7 @@ use std::sync::Arc;
 use outflow::{Outflow, SystemClock, Tasks};
 
 use crate::app_state::AppState;
+use crate::commands::effective_values;
 pub use crate::commands::simulate::forecast_json;
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
@@ -15,4 +16,12 @@ pub fn app_state(client: Outflow, config: ProgramConfig, sources: ConfigSources)
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
     Arc::new(AppState::new(client, config, sources, tasks))
+}
+
+/// Returns the values that `config show` prints, without their keys.
+#[must_use]
+pub fn shown_values(config: &ProgramConfig) -> String {
+    let values = effective_values(&config.client).unwrap_or_default();
+    let values: Vec<_> = values.iter().map(|one| one.to_json()["value"].to_string()).collect();
+    values.join("\n")
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use outflow_core::{RateFactor, Share};
 
 use super::reader::ValueError;
+use super::redact::show_value;
 
 /// Parses `10s`, `1m30s`, `250ms`, `1.5h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, ValueError> {
@@ -117,6 +118,7 @@ fn duration_error(text: &str) -> ValueError {
 }
 
 fn time_unit_error(number: &str, unit: &str) -> ValueError {
+    let number = show_number(number);
     if unit.is_empty() {
         return ValueError::new("a duration needs its unit").help(advise_unit(number));
     }
@@ -132,10 +134,20 @@ fn time_unit_error(number: &str, unit: &str) -> ValueError {
 
 /// Returns the advice for a number without a unit.
 pub(crate) fn advise_unit(number: &str) -> String {
+    let number = show_number(number);
     format!("write \"{number}s\" for seconds or \"{number}ms\" for milliseconds")
 }
 
+/// Returns the number, or an example if it is so long that it could be a secret.
+pub(crate) fn show_number(number: &str) -> &str {
+    match show_value("", number) {
+        shown if shown == number => number,
+        _ => "10",
+    }
+}
+
 fn size_unit_error(number: &str, unit: &str) -> ValueError {
+    let number = show_number(number);
     if unit.is_empty() {
         let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
         return ValueError::new("a size needs its unit").help(help);

@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod program;
+pub mod secrets;
 pub mod sidecar;
 pub mod values;
 
