@@ -8,7 +8,6 @@ use std::time::Duration;
 use outflow_core::{RateFactor, Share};
 
 use super::reader::ValueError;
-use super::redact::show_value;
 
 /// Parses `10s`, `1m30s`, `250ms`, `1.5h`.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, ValueError> {
@@ -138,12 +137,9 @@ pub(crate) fn advise_unit(number: &str) -> String {
     format!("write \"{number}s\" for seconds or \"{number}ms\" for milliseconds")
 }
 
-/// Returns the number, or an example if it is so long that it could be a secret.
+/// Returns the number, or an example if it is so long that it could be a part of a secret.
 pub(crate) fn show_number(number: &str) -> &str {
-    match show_value("", number) {
-        shown if shown == number => number,
-        _ => "10",
-    }
+    if number.len() > MAX_SHOWN_DIGITS { "10" } else { number }
 }
 
 fn size_unit_error(number: &str, unit: &str) -> ValueError {
@@ -176,6 +172,9 @@ const MILLION: u128 = 1_000_000;
 
 /// A longer duration is probably an error of unit.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;
+
+/// A year in seconds has eight digits.
+const MAX_SHOWN_DIGITS: usize = 8;
 
 /// One pebibyte.
 const MAX_SIZE: u64 = 1 << 50;

@@ -9,10 +9,12 @@ pub(crate) fn is_plain_value(text: &str) -> bool {
     text.len() <= MAX_VALUE && (is_quantity(text) || is_address(text))
 }
 
-/// Returns true for a name that a message may quote: of a key, an API, a group, a tenant.
+/// Returns true for a name that a message may quote: of a key, an API, a group, a tenant. It may have two
+/// words, as in `403 limited`.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || " _-./*{}[]".contains(c);
-    name.len() <= MAX_VALUE && name.chars().all(fits) && are_plain_words(name)
+    let is_short = name.matches(' ').count() <= 1 && name.len() <= MAX_VALUE;
+    is_short && name.chars().all(fits) && are_plain_words(name)
 }
 
 /// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
@@ -28,7 +30,8 @@ fn is_quantity(text: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || " .,/%_:+-".contains(c);
     let unsigned = text.trim_start_matches(['+', '-', '.']);
     let starts = unsigned.starts_with(|c: char| c.is_ascii_digit());
-    starts && text.chars().all(fits) && are_plain_words(text)
+    let names = text.split(' ').filter(|word| word.starts_with(char::is_alphabetic));
+    starts && names.count() <= MAX_UNIT_NAMES && text.chars().all(fits) && are_plain_words(text)
 }
 
 /// A word, a path, a host with its port, or a URL of these.
@@ -112,6 +115,9 @@ const MAX_MIXED: usize = 6;
 
 /// `ngths`, `tchst`: no English word has more consonants in a row without a `y`.
 const MAX_CONSONANTS: usize = 5;
+
+/// `per fortnight`. More words are a phrase.
+const MAX_UNIT_NAMES: usize = 2;
 
 /// The digits before a unit.
 const MAX_UNIT_DIGITS: usize = 7;

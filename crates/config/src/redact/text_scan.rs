@@ -221,10 +221,12 @@ impl<'t> TextScan<'t> {
         let kind = self.heading.within(name.rsplit('.').next().unwrap_or(name));
         let value = after.trim_matches([' ', '\t', ':', '"', '\'', '\r']);
         let end = self.at + line.len();
-        if !is_plain_name(name) {
-            self.hide(start..end);
-        } else if !value.is_empty() && !may_show(kind, value) {
+        let is_shown = value.is_empty() || may_show(kind, value);
+        let is_key = is_plain_name(name) && name.starts_with(char::is_alphabetic);
+        if !is_shown && is_key {
             self.hide(start + len..end);
+        } else if !is_shown || !is_plain_name(name) {
+            self.hide(start..end);
         }
         self.at = end;
     }
