@@ -22,6 +22,7 @@ pub fn app_state(client: Outflow, config: ProgramConfig, sources: ConfigSources)
 #[must_use]
 pub fn shown_values(config: &ProgramConfig) -> String {
     let values = effective_values(&config.client).unwrap_or_default();
-    let values: Vec<_> = values.iter().map(|one| one.to_json()["value"].to_string()).collect();
+    let values = values.iter().map(|one| one.to_json());
+    let values: Vec<_> = values.map(|one| format!("{:?}", one.get("value"))).collect();
     values.join("\n")
 }

@@ -305,7 +305,6 @@ pub fn join_key(key: &str, name: &str) -> String {
     joined
 }
 
-
 fn list_known<'n>(known: impl Iterator<Item = &'n str>) -> Option<String> {
     let known: Vec<_> = known.collect();
     match known.as_slice() {

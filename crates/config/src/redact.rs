@@ -198,7 +198,10 @@ mod tests {
         assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "5s"), "5s");
         assert_eq!(shown("OUTFLOW_APIS__STOCK__LIMITS", "[\"5/s\"]"), "[\"5/s\"]");
         assert_eq!(shown("OUTFLOW_APIS__STOCK__AUTH__VALUE", "hunter"), "******");
-        assert_eq!(shown("OUTFLOW_APIS__STOCK__HEADERS", "{ x = \"hunter2x\" }"), "{ x = ********** }");
+        assert_eq!(
+            shown("OUTFLOW_APIS__STOCK__HEADERS", "{ x = \"hunter2x\" }"),
+            "{ x = ********** }"
+        );
         assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "hunter2x"), "********");
     }
 

@@ -20,7 +20,10 @@ pub(super) fn check_order(routes: &FieldValue<'_>, rules: &Rules) {
     for (at, (item, route)) in items.iter().zip(&rules.routes).enumerate() {
         let earlier = rules.routes.iter().take(at);
         if let Some(shadow) = earlier.into_iter().find(|earlier| covers(earlier, route)) {
-            let message = format!("no call reaches this route: `{}` comes first", show_name(shadow.pattern.as_str()));
+            let message = format!(
+                "no call reaches this route: `{}` comes first",
+                show_name(shadow.pattern.as_str())
+            );
             item.report(ValueError::warning(message).help("put the narrower route in front"));
         }
     }

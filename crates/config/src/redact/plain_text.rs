@@ -124,8 +124,8 @@ const MAX_UNIT_DIGITS: usize = 7;
 
 /// Units of time and size, right or nearly so.
 const UNITS: [&str; 25] = [
-    "ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "b", "k", "g", "kb", "mb", "gb", "tb", "kib", "mib", "gib",
-    "tib", "min", "mins", "sec", "secs", "per",
+    "ns", "us", "µs", "ms", "s", "m", "h", "d", "w", "b", "k", "g", "kb", "mb", "gb", "tb", "kib", "mib", "gib", "tib",
+    "min", "mins", "sec", "secs", "per",
 ];
 
 /// The digits of a port; a part of an IPv6 address has one less.

@@ -96,12 +96,39 @@ mod tests {
     #[test]
     fn a_misspelt_name_of_a_secret_is_one() {
         for name in [
-            "api_key", "api_kye", "apikey", "apykey", "API-KEY", "auth", "bearer", "baerer", "tokne", "x-secert",
-            "passwrod", "pwd", "cookie", "client_credential", "session_id", "Authorization", "ky",
+            "api_key",
+            "api_kye",
+            "apikey",
+            "apykey",
+            "API-KEY",
+            "auth",
+            "bearer",
+            "baerer",
+            "tokne",
+            "x-secert",
+            "passwrod",
+            "pwd",
+            "cookie",
+            "client_credential",
+            "session_id",
+            "Authorization",
+            "ky",
         ] {
             assert_eq!(NameKind::of(name), NameKind::Secret, "{name}");
         }
-        for name in ["timeout", "path", "level", "counts", "header", "query", "auto_recover", "retry", "burst", "dir", "url"] {
+        for name in [
+            "timeout",
+            "path",
+            "level",
+            "counts",
+            "header",
+            "query",
+            "auto_recover",
+            "retry",
+            "burst",
+            "dir",
+            "url",
+        ] {
             assert_eq!(NameKind::of(name), NameKind::Plain, "{name}");
         }
     }
