@@ -5,8 +5,8 @@ use std::sync::Arc;
 use outflow::{Outflow, SystemClock, Tasks};
 
 use crate::app_state::AppState;
-use crate::commands::effective_values;
 pub use crate::commands::simulate::forecast_json;
+use crate::commands::{EffectiveValue, effective_values};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 
@@ -22,7 +22,7 @@ pub fn app_state(client: Outflow, config: ProgramConfig, sources: ConfigSources)
 #[must_use]
 pub fn shown_values(config: &ProgramConfig) -> String {
     let values = effective_values(&config.client).unwrap_or_default();
-    let values = values.iter().map(|one| one.to_json());
+    let values = values.iter().map(EffectiveValue::to_json);
     let values: Vec<_> = values.map(|one| format!("{:?}", one.get("value"))).collect();
     values.join("\n")
 }

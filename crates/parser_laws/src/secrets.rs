@@ -1,4 +1,4 @@
-//! The law of secrets in configurations: no surface quotes one, whatever the mistake around it.
+//! The law of secrets in configurations: no surface quotes one, whatever the error around it.
 
 use outflow::config::{Diagnostics, Environment, RenderStyle, RuntimeOverrides as SetByHand, Source, set_variable};
 use outflow_cli::{ConfigSources, fuzzing};

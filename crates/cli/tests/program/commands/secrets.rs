@@ -5,8 +5,8 @@ use outflow_testkit::Process;
 use super::support::{command, configured, run_in};
 use crate::support::PATIENCE;
 
-/// Lines of an API with a mistake, and the secret in it.
-const MISTAKES: [&str; 44] = [
+/// Lines of an API with an error, and the secret in it.
+const ERRORS_BY_KEY: [&str; 44] = [
     "api_key = \"CANARY\"",
     "api_key = CANARY",
     "api_kye = \"CANARY\"",
@@ -54,7 +54,7 @@ const MISTAKES: [&str; 44] = [
 ];
 
 /// Lines in which only the form of a value can tell that it is a secret.
-const MISPLACED: [&str; 14] = [
+const ERRORS_BY_FORM: [&str; 14] = [
     "timeout = \"CANARY\"",
     "timeout = CANARY",
     "limits = [\"10/s\", \"CANARY\"]",
@@ -80,10 +80,10 @@ const BASE: &str = "[server]\nlisten = \":0\"\n[admin]\nlisten = \":0\"\n[apis.s
 
 /// Returns each configuration with the secret in it.
 fn mistaken() -> Vec<(String, &'static str)> {
-    let by_key = MISTAKES.iter().map(|line| (line, WORD));
-    let by_form = MISTAKES
+    let by_key = ERRORS_BY_KEY.iter().map(|line| (line, WORD));
+    let by_form = ERRORS_BY_KEY
         .iter()
-        .chain(&MISPLACED)
+        .chain(&ERRORS_BY_FORM)
         .flat_map(|line| FORMS.map(|form| (line, form)));
     let mut all: Vec<_> = by_key
         .chain(by_form)
@@ -144,6 +144,7 @@ fn no_reload_shows_a_secret_of_a_mistaken_configuration() {
             assert!(!shown.contains(secret), "{arguments:?} of\n{text}\n{shown}");
         }
     }
+    std::fs::write(&file, BASE).expect("writable");
     for (value, is_shown) in [("7s", true), (FORMS[0], false)] {
         let ran = run_in(folder.path(), &["set", "stock", "timeout", value, "--admin", &admin]);
         assert_eq!(ran.talk.contains(value) || ran.out.contains(value), is_shown, "{ran:?}");
