@@ -6,6 +6,7 @@
 mod bench;
 mod ci;
 mod command;
+mod dist;
 mod fuzz;
 mod metadata;
 mod mutants;
@@ -76,6 +77,10 @@ fn run_command(name: &str, args: Parser) -> anyhow::Result<()> {
         }
         "mutants" => mutants::run(&MutantsOptions::parse(args)?),
         "fuzz" => fuzz::run(&FuzzOptions::parse(args)?),
+        "dist" => {
+            reject_arguments(args)?;
+            dist::run()
+        }
         _ => {
             let known = COMMANDS.join(", ");
             let message = format!("no command {name}: use one of {known}");
@@ -103,7 +108,7 @@ fn reject_arguments(mut args: Parser) -> anyhow::Result<()> {
 /// Exit code of shells for a wrong command line.
 const USAGE_ERROR: u8 = 2;
 
-const COMMANDS: [&str; 7] = ["test", "bench", "soak", "ci", "tidy", "mutants", "fuzz"];
+const COMMANDS: [&str; 8] = ["test", "bench", "soak", "ci", "tidy", "mutants", "fuzz", "dist"];
 
 const HELP: &str = "\
 cargo xtask COMMAND
@@ -118,6 +123,7 @@ cargo xtask COMMAND
   tidy                            check the project rules that no compiler checks
   mutants [ARG...]                change the code on purpose and report undetected changes
   fuzz [TARGET] [--seconds N]     feed random bytes to the parsers (needs a nightly toolchain)
+  dist                            build the program for a release, and list its dependencies (SBOM)
 
 --help or -h after any command prints this text and runs nothing.
 ";

@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use outflow::event::TaskState;
 use outflow::metrics::CONTENT_TYPE;
+use outflow_bulk::RunningEngine;
+use outflow_store::StoreControl as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
@@ -50,6 +52,11 @@ pub(crate) async fn ready(State(admin): AdminState) -> Response {
     if !is_listening {
         reasons.push("sidecar_not_listening");
     }
+    if let Some(engine) = admin.program.engine()
+        && !is_store_answering(engine).await
+    {
+        reasons.push("store_unavailable");
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK
@@ -58,6 +65,16 @@ pub(crate) async fn ready(State(admin): AdminState) -> Response {
     };
     (status, Json(ReadinessView { ready, reasons })).into_response()
 }
+
+/// Asks the store of jobs and shared limits. A store that takes longer than the probes of most supervisors wait is
+/// away.
+async fn is_store_answering(engine: &RunningEngine) -> bool {
+    let counts = tokio::time::timeout(STORE_PATIENCE, engine.store().job_counts()).await;
+    matches!(counts, Ok(Ok(_)))
+}
+
+/// Half of the usual timeout of a readiness probe.
+const STORE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Returns the metrics in the OpenMetrics format.
 pub(crate) async fn metrics(State(admin): AdminState) -> Result<Response, AdminProblem> {

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use http::StatusCode;
 use outflow::ReloadChanges;
+use outflow::config::{show_name, show_value};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use smol_str::{SmolStr, format_smolstr};
@@ -75,7 +76,8 @@ pub(crate) async fn set_variable(
     }
     let value = set.value.text();
     let changes = admin.program.set_variable(&api, &set.variable, &value)?;
-    let assignment = format_smolstr!("{} = {value}", set.variable);
+    let shown = (show_name(&set.variable), show_value(&set.variable, &value));
+    let assignment = format_smolstr!("{} = {}", shown.0, shown.1);
     let change = AuditChange {
         action: "set_variable",
         api: Some(api),
@@ -97,6 +99,7 @@ fn is_settable(variable: &str) -> bool {
 }
 
 fn fixed_variable(variable: &str) -> AdminProblem {
+    let variable = show_name(variable);
     let detail = format!("`{variable}` cannot be set while the program runs: change it in the file, and reload");
     AdminProblem::new(StatusCode::UNPROCESSABLE_ENTITY, "configuration", detail)
 }

@@ -106,7 +106,7 @@ impl EngineMetrics {
     /// Records a sample of all tenants, and returns the alerts that began or ended.
     pub(crate) fn record_snapshot(&self, now: Nanos, snapshot: TenantSnapshot) -> Vec<AlertReport> {
         let alerts = self.tenants.record_samples(now, &snapshot.groups);
-        self.snapshot.store(Arc::new(snapshot));
+        self.snapshot.store(Arc::new(self.tenants.sum_unlabelled(snapshot)));
         alerts
     }
 }

@@ -8,8 +8,11 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 use outflow::redact;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use secrecy::ExposeSecret;
 use serde_json::Value;
 
+use crate::admin_address::AdminAddress;
+use crate::commands::ConfigArgs;
 use crate::exit::Exit;
 use crate::http_once::{ExchangeError, HttpTarget, exchange};
 use crate::terminal::{answer, answer_json};
@@ -17,9 +20,11 @@ use crate::terminal::{answer, answer_json};
 /// Address and token of a running program.
 #[derive(Args)]
 pub(crate) struct AdminApi {
-    /// Send requests to the admin API at this address.
-    #[arg(long = "admin", value_name = "URL", default_value = "http://127.0.0.1:7071")]
-    target: HttpTarget,
+    /// Send requests to the admin API at this address; by default `admin.listen` of the configuration.
+    #[arg(long = "admin", value_name = "URL")]
+    target: Option<HttpTarget>,
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
     /// Read the operator's token from this variable, if the program asks for one.
     #[arg(long, value_name = "VARIABLE", default_value = "OUTFLOW_ADMIN_TOKEN")]
     token_env: String,
@@ -45,19 +50,31 @@ impl AdminApi {
         path: &str,
         body: Option<String>,
     ) -> anyhow::Result<Result<Value, AdminError>> {
-        let request = self.build_request(method, path, body)?;
+        let address = self.address()?;
+        let request = self.build_request(&address, method, path, body)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("no runtime can be started")?;
-        let response = runtime.block_on(exchange(&self.target, request));
-        self.parse_response(&response.map_err(|why| self.explain_failure(why))?)
+        let response = runtime.block_on(exchange(&address.target, request));
+        parse_response(&address, &response.map_err(|why| explain_failure(&address, why))?)
     }
 
-    fn build_request(&self, method: Method, path: &str, body: Option<String>) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn address(&self) -> anyhow::Result<AdminAddress> {
+        AdminAddress::find(self.target.as_ref(), &self.config)
+    }
+
+    fn build_request(
+        &self,
+        address: &AdminAddress,
+        method: Method,
+        path: &str,
+        body: Option<String>,
+    ) -> anyhow::Result<Request<Full<Bytes>>> {
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        if let Ok(token) = std::env::var(&self.token_env) {
+        let configured = address.token.as_ref().map(|token| token.expose_secret().to_owned());
+        if let Some(token) = std::env::var(&self.token_env).ok().or(configured) {
             let value = HeaderValue::from_str(&format!("Bearer {token}"));
             let value = value.with_context(|| format!("`{}` holds no token", self.token_env))?;
             request = request.header(AUTHORIZATION, redact::mark_sensitive(value));
@@ -66,55 +83,57 @@ impl AdminApi {
         request.context("not a path of the admin API")
     }
 
-    fn explain_failure(&self, why: ExchangeError) -> anyhow::Error {
-        let target = &self.target;
-        let message = match why {
-            ExchangeError::TooLarge => format!("cannot read the response of {target}"),
-            ExchangeError::Broken => {
-                format!("{target} closed the connection or timed out: check its log, and check the address")
-            }
-            ExchangeError::Unreachable(_) => format!(
-                "no program listens at {target}: start one with `outflow serve` or `outflow dev`, or \
-                 name it with `--admin URL`"
-            ),
-        };
-        anyhow::Error::new(why).context(message)
-    }
-
-    fn parse_response(&self, response: &Response<Bytes>) -> anyhow::Result<Result<Value, AdminError>> {
-        let status = response.status();
-        let body: Option<Value> = serde_json::from_slice(response.body()).ok();
-        match body {
-            _ if !status.is_success() => {
-                let problem = body.unwrap_or_default();
-                Ok(Err(AdminError { status, problem }))
-            }
-            Some(document) => Ok(Ok(document)),
-            None if response.body().is_empty() => Ok(Ok(Value::Null)),
-            None => bail!("{} is no admin API: name its address with `--admin URL`", self.target),
-        }
-    }
-
     /// Converts an unsuccessful response into the error for the user.
     pub(crate) fn to_error(&self, refused: &AdminError) -> anyhow::Error {
         let AdminError { status, problem } = refused;
         let text = |key| problem.get(key).and_then(Value::as_str);
         let detail = text("detail").or_else(|| text("title"));
-        let target = &self.target;
+        // The request was sent, so the address is known.
+        let target = self
+            .address()
+            .map_or_else(|_| "the program".to_owned(), |address| address.to_string());
         match (*status, detail) {
             // Each diagnostic is a line of its own.
             (_, Some(detail)) if problem.get("diagnostics").is_some() => {
-                anyhow!("the previous configuration stays in effect:\n{detail}")
+                anyhow!("the previous configuration stays in effect:\n{detail}\n\nasked: {target}")
             }
             (StatusCode::UNAUTHORIZED, _) => {
                 anyhow!("{target} requires the operator's token: set `{}`", self.token_env)
             }
-            (_, Some(detail)) => anyhow!("{detail}"),
+            (_, Some(detail)) => anyhow!("{detail} (asked: {target})"),
             (StatusCode::NOT_FOUND, None) => {
                 anyhow!("{target} does not know this path: it may be another program, or an earlier version")
             }
             (status, None) => anyhow!("{target} answered {status}"),
         }
+    }
+}
+
+fn explain_failure(address: &AdminAddress, why: ExchangeError) -> anyhow::Error {
+    let message = match why {
+        ExchangeError::TooLarge => format!("cannot read the response of {address}"),
+        ExchangeError::Broken => {
+            format!("{address} closed the connection or timed out: check its log, and check the address")
+        }
+        ExchangeError::Unreachable(_) => format!(
+            "no program listens at {address}: start one with `outflow serve` or `outflow dev`, or \
+             name it with `--admin URL`"
+        ),
+    };
+    anyhow::Error::new(why).context(message)
+}
+
+fn parse_response(address: &AdminAddress, response: &Response<Bytes>) -> anyhow::Result<Result<Value, AdminError>> {
+    let status = response.status();
+    let body: Option<Value> = serde_json::from_slice(response.body()).ok();
+    match body {
+        _ if !status.is_success() => {
+            let problem = body.unwrap_or_default();
+            Ok(Err(AdminError { status, problem }))
+        }
+        Some(document) => Ok(Ok(document)),
+        None if response.body().is_empty() => Ok(Ok(Value::Null)),
+        None => bail!("{address} is no admin API: name its address with `--admin URL`"),
     }
 }
 

@@ -10,6 +10,7 @@ use outflow::config::Diagnostics;
 
 use crate::commands::Command;
 use crate::exit::Exit;
+use crate::signals::survive_hangups;
 use crate::terminal::{ColourChoice, Terminal, answer_json, say};
 
 /// Outbound traffic control for rate-limited APIs.
@@ -27,13 +28,14 @@ pub(crate) struct CommandLine {
 
 /// Runs the command of the command line.
 pub fn main() -> ExitCode {
+    let prepared = prepare_signals();
     // Clap reports an invalid command line itself, with usage and exit code 2.
     let line = CommandLine::parse();
     let terminal = Terminal::new(line.color);
-    let exit = match line.command {
+    let exit = prepared.and_then(|()| match line.command {
         Some(command) => command.run(terminal),
         None => help(),
-    };
+    });
     let exit = exit.unwrap_or_else(|error| {
         let exit = report(&error, terminal);
         // A caller that parses JSON gets a document for errors, too.
@@ -44,6 +46,17 @@ pub fn main() -> ExitCode {
         exit
     });
     exit.into()
+}
+
+/// Prepares for SIGHUP before anything else, in the commands that reload on it.
+fn prepare_signals() -> anyhow::Result<()> {
+    let mut words = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok());
+    // `--color` may come first, with its value.
+    let is_command = |word: &String| !word.starts_with('-') && !["auto", "always", "never"].contains(&word.as_str());
+    match words.find(is_command).as_deref() {
+        Some("serve" | "dev") => survive_hangups(),
+        _ => Ok(()),
+    }
 }
 
 fn help() -> anyhow::Result<Exit> {

@@ -22,6 +22,7 @@ use clap::Subcommand;
 use http::Method;
 
 pub(crate) use self::config::{EffectiveValue, effective_values};
+pub(crate) use self::config_args::ConfigArgs;
 
 use crate::admin_client::AdminTarget;
 use crate::exit::Exit;

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use outflow::config::{Diagnostics, Environment, RuntimeOverrides, Source, quoted};
+use outflow::config::{Diagnostics, Environment, RuntimeOverrides, Source, load, quoted};
+use outflow_admin::AdminConfig;
 
 use crate::config::ProgramConfig;
 
@@ -84,6 +85,15 @@ impl ConfigSources {
     /// Returns all diagnostics of all sources. An unreadable file is one.
     pub fn read(&self) -> Result<ProgramConfig, Diagnostics> {
         self.read_with(&RuntimeOverrides::default())
+    }
+
+    /// Reads the section `[admin]` alone. Other sections may have errors.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub(crate) fn read_admin(&self) -> Result<AdminConfig, Diagnostics> {
+        let files: Result<Vec<_>, _> = self.files.iter().map(Source::from_file).collect();
+        Ok(load(&files?, &self.environment).read(&self.environment))
     }
 
     /// Reads all sources with runtime overrides over them.

@@ -6,6 +6,7 @@ use outflow::{Outflow, SystemClock, Tasks};
 
 use crate::app_state::AppState;
 pub use crate::commands::simulate::forecast_json;
+use crate::commands::{EffectiveValue, effective_values};
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 
@@ -15,4 +16,13 @@ pub fn app_state(client: Outflow, config: ProgramConfig, sources: ConfigSources)
     let clock = Arc::new(SystemClock::new());
     let tasks = Tasks::new("outflow", client.events().clone(), clock);
     Arc::new(AppState::new(client, config, sources, tasks))
+}
+
+/// Returns the values that `config show` prints, without their keys.
+#[must_use]
+pub fn shown_values(config: &ProgramConfig) -> String {
+    let values = effective_values(&config.client).unwrap_or_default();
+    let values = values.iter().map(EffectiveValue::to_json);
+    let values: Vec<_> = values.map(|one| format!("{:?}", one.get("value"))).collect();
+    values.join("\n")
 }

@@ -7,6 +7,7 @@
 // They panic on a closed stream; `terminal` has functions that do not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod admin_address;
 mod admin_client;
 mod app_state;
 mod command_line;

@@ -30,6 +30,7 @@ pub use operating_variables::{retain_apis, set_variable};
 pub use outflow_config::{
     Diagnostic, DiagnosticSeverity, Diagnostics, Document, Environment, InvalidValue, ReadSummary, RenderStyle,
     RuntimeOverrides, Section, SectionChanges, Source, ValueOrigin, ValueOrigins, quoted, read_duration, read_share,
+    show_name, show_value,
 };
 pub use sections::{CacheSection, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
 

@@ -11,6 +11,7 @@ use super::diagnostic::{Diagnostic, Diagnostics};
 use super::document::ReadSummary;
 use super::provenance::ValueOrigins;
 use super::reader::ValueError;
+use super::redact::show_key;
 use super::source::{Source, SourceKind};
 use super::tree::SourceSpan;
 use super::value_notes::{KeyNotes, NotePlace, NotedKey};
@@ -54,7 +55,7 @@ impl DiagnosticCollector {
             source: display_name(source),
             line: position.line,
             column: position.column,
-            key: key.to_owned(),
+            key: show_key(key),
             message,
             help,
             excerpt: source.excerpt(position.start, at.start..at.end),

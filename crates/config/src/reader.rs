@@ -9,6 +9,7 @@ use secrecy::SecretString;
 
 use super::collector::DiagnosticCollector;
 use super::diagnostic::DiagnosticSeverity;
+use super::redact::show_name;
 use super::suggest::nearest_name;
 use super::tree::{SourceSpan, TreeEntry, TreeNode, TreeTable, TreeValue};
 
@@ -274,7 +275,10 @@ impl<'a> TableReader<'a> {
 
 /// Returns the error of a name that is not known, with the known name that is probably meant.
 pub fn unknown_name<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> ValueError {
-    let error = ValueError::new(format!("unknown {kind} `{}`", escape_name(name)));
+    let error = ValueError::new(match show_name(name) {
+        shown if shown == name => format!("unknown {kind} `{name}`"),
+        _ => format!("this {kind} is unknown"),
+    });
     match nearest_name(name, known.clone()) {
         Some(near) => error.help(format!("did you mean `{near}`?")),
         None => match list_known(known) {
@@ -295,15 +299,10 @@ pub fn join_key(key: &str, name: &str) -> String {
     if !name.is_empty() && name.bytes().all(bare) {
         joined.push_str(name);
     } else {
-        joined.extend(["\"", &escape_name(name), "\""]);
+        let shortened: String = name.chars().take(MAX_SHOWN_CHARS).collect();
+        joined.extend(["\"", &shortened.escape_debug().to_string(), "\""]);
     }
     joined
-}
-
-/// Shortens a name and escapes its control characters, which could control a terminal.
-pub fn escape_name(name: &str) -> String {
-    let shown: String = name.chars().take(MAX_SHOWN_CHARS).collect();
-    shown.escape_debug().to_string()
 }
 
 fn list_known<'n>(known: impl Iterator<Item = &'n str>) -> Option<String> {

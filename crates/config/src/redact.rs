@@ -1,158 +1,166 @@
-//! Replaces possible secrets in a text with stars.
+//! Decides what a message, an excerpt or a listing may quote of a configuration.
 //!
-//! It works on the written text and not on parsed values, because a diagnostic may show a line that does
-//! not parse. It prefers hiding too much: a user still finds the line by its number. It knows names and
-//! shapes, not values: it cannot recognise a secret under a harmless name.
+//! Every surface asks here: diagnostics, their excerpts, `written` values of `config show`, values set at
+//! run time. A value is quoted if neither its key nor its form could be a secret's; otherwise its key and
+//! its place are shown. It knows names and forms, not the secrets themselves.
 
-use std::ops::Range;
+mod plain_text;
+mod secret_name;
+mod text_scan;
 
-/// Returns the text with stars instead of possible secrets; its length in bytes stays.
+pub(crate) use plain_text::is_variable_name;
+
+use plain_text::{is_plain_name, is_plain_value};
+use secret_name::NameKind;
+use text_scan::{find_hidden, may_show};
+
+/// Returns a value for display: itself, or an ellipsis if it could be a secret.
+///
+/// ```
+/// use outflow_config::show_value;
+///
+/// assert_eq!(show_value("timeout", "10s"), "10s");
+/// assert_eq!(show_value("timeout", "0123456789abcdef"), "…");
+/// assert_eq!(show_value("auth.token", "10s"), "…");
+/// ```
+#[must_use]
+pub fn show_value<'v>(key: &str, value: &'v str) -> &'v str {
+    let kind = key.split('.').fold(NameKind::Plain, NameKind::within);
+    if may_show(kind, value) { value } else { ELLIPSIS }
+}
+
+/// Returns a name for display, or an ellipsis if it could be a secret.
+#[must_use]
+pub fn show_name(name: &str) -> &str {
+    if is_plain_value(name) { name } else { ELLIPSIS }
+}
+
+/// Returns a joined key for display: each part that could be a secret becomes an ellipsis.
+pub(crate) fn show_key(key: &str) -> String {
+    let mut shown = String::with_capacity(key.len());
+    for (at, part) in split_key(key).into_iter().enumerate() {
+        if at > 0 {
+            shown.push('.');
+        }
+        let indexed = part.trim_end_matches(|c: char| c.is_ascii_digit() || "[]".contains(c));
+        let (name, index) = part.split_at(if part.ends_with(']') { indexed.len() } else { part.len() });
+        let is_shown = is_plain_name(name.trim_matches('"'));
+        shown.push_str(if is_shown { name } else { ELLIPSIS });
+        shown.push_str(index);
+    }
+    shown
+}
+
+/// Returns the text with covered parts; its length in bytes stays, so that every position stays valid.
 pub(crate) fn redact_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut open = None;
-    for line in text.split_inclusive('\n') {
-        let secret = match open {
-            Some(quotes) => {
-                open = open.filter(|_| !line.contains(quotes));
-                Some(0..line.len())
+    let mut from = 0;
+    for hidden in find_hidden(text) {
+        out.push_str(text.get(from..hidden.span.start).unwrap_or_default());
+        for c in text.get(hidden.span.clone()).unwrap_or_default().chars() {
+            if c.is_whitespace() {
+                out.push(c);
+            } else {
+                out.extend(std::iter::repeat_n(hidden.cover, c.len_utf8()));
             }
-            None => find_assigned(line, &mut open)
-                .or_else(|| find_unassigned(line))
-                .or_else(|| find_user_info(line)),
-        };
-        match secret {
-            Some(span) => push_hidden(&mut out, line, span),
-            None => out.push_str(line),
         }
+        from = hidden.span.end;
     }
+    out.push_str(text.get(from..).unwrap_or_default());
     out
 }
 
-/// Returns the last level of a variable's name: `TIMEOUT` of `OUTFLOW_APIS__STOCK__TIMEOUT`.
-pub(crate) fn last_level(variable: &str) -> &str {
-    variable.rsplit_once("__").map_or(variable, |(_, last)| last)
+/// Returns the value of a variable that sets the key of its name, covered if it could be a secret.
+pub(crate) fn redact_variable(name: &str, value: &str) -> String {
+    let levels: Vec<_> = name.split("__").collect();
+    let prefix = format!("{} = ", levels.join("."));
+    let has_parts = value.trim_start().starts_with(['[', '{', '"', '\'']);
+    if !has_parts && !is_plain_value(value) {
+        return "*".repeat(value.len());
+    }
+    let line = redact_text(&format!("{prefix}{value}"));
+    line.get(prefix.len()..).unwrap_or_default().to_owned()
 }
 
-/// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
-/// of its variable must not appear in a message.
-pub(crate) fn is_variable_name(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|b| b.is_ascii_uppercase())
-        && text.len() <= MAX_VARIABLE_NAME
-        && bytes.all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-}
-
-/// Returns the span of a value that this line assigns to a name of a secret.
-fn find_assigned(line: &str, open: &mut Option<&'static str>) -> Option<Range<usize>> {
-    let (at, _) = line.match_indices('=').find(|(at, _)| assigns_secret(line, *at))?;
-    let value = line.get(at + 1..)?.trim_start();
-    let from = line.len() - value.len();
-    for quotes in ["\"\"\"", "'''"] {
-        if value.starts_with(quotes) && value.matches(quotes).count() == 1 {
-            *open = Some(quotes);
+fn split_key(key: &str) -> Vec<&str> {
+    let (mut parts, mut from, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
+    for (at, c) in key.char_indices() {
+        match c {
+            '\\' if is_quoted => is_escaped = !is_escaped,
+            '"' if !is_escaped => is_quoted = !is_quoted,
+            '.' if !is_quoted => {
+                parts.push(key.get(from..at).unwrap_or_default());
+                from = at + 1;
+            }
+            _ => is_escaped = false,
         }
     }
-    Some(from..line.len())
+    parts.push(key.get(from..).unwrap_or_default());
+    parts
 }
 
-/// Returns the span after a name of a secret if the `=` between the two is missing.
-fn find_unassigned(line: &str) -> Option<Range<usize>> {
-    let named = line.trim_start().trim_start_matches(['"', '\'']);
-    let start = line.len() - named.len();
-    let end = named.find(|c: char| !is_name_char(c))?;
-    let (name, rest) = named.split_at(end);
-    let bare = rest.trim_matches([' ', '\t', ':', '"', '\'', '\r', '\n']);
-    let misplaced = is_variable_key(&name.to_lowercase()) && !is_variable_name(bare);
-    let secret = is_secret_name(name) || misplaced;
-    (secret && !line.contains('=')).then_some(start + end..line.len())
-}
-
-/// Returns the span of user and password in a URL.
-fn find_user_info(line: &str) -> Option<Range<usize>> {
-    let from = line.find("://")? + 3;
-    let rest = line.get(from..)?;
-    let end = rest
-        .find(|c: char| c == '"' || c == '\'' || c.is_whitespace())
-        .unwrap_or(rest.len());
-    let at = rest.get(..end)?.rfind('@')?;
-    Some(from..from + at)
-}
-
-fn assigns_secret(line: &str, equals: usize) -> bool {
-    let (before, after) = line.split_at(equals);
-    let value = after.trim_start_matches('=').trim();
-    let bare = value.trim_matches(['"', '\'']);
-    let name = before.trim_end().trim_end_matches(['"', '\'']);
-    let start = name.rfind(|c: char| !is_name_char(c));
-    let start = start.map_or(0, |at| name.ceil_char_boundary(at + 1));
-    match name.get(start..).unwrap_or(name).to_lowercase().as_str() {
-        "key" => !(value.starts_with('{') || bare == "bearer"),
-        name if is_variable_key(name) => !is_variable_name(bare),
-        name => is_secret_name(name),
-    }
-}
-
-fn is_secret_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let elsewhere = name.ends_with("env") || name.ends_with("file");
-    !elsewhere && WORDS.iter().any(|word| name.contains(word))
-}
-
-/// Returns true if the value of this key is the name of a variable that holds a secret.
-fn is_variable_key(name: &str) -> bool {
-    let holder = name.strip_suffix("_env").or(name.strip_suffix("-env"));
-    holder.is_some_and(|holder| holder == "url" || WORDS.iter().any(|word| holder.contains(word)))
-}
-
-fn is_name_char(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '-'
-}
-
-fn push_hidden(out: &mut String, line: &str, secret: Range<usize>) {
-    for (at, c) in line.char_indices() {
-        if secret.contains(&at) && !c.is_whitespace() {
-            out.extend(std::iter::repeat_n('*', c.len_utf8()));
-        } else {
-            out.push(c);
-        }
-    }
-}
-
-/// Parts of the names of secrets.
-const WORDS: [&str; 6] = ["key", "token", "secret", "passw", "credential", "auth"];
-
-/// Longer than any variable's name in use, shorter than most secrets without lower-case letters.
-const MAX_VARIABLE_NAME: usize = 64;
+/// Replaces what is not shown.
+const ELLIPSIS: &str = "…";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    // Forms in which a user writes a key into a file by accident; most of them do not parse.
+    // Forms in which a user writes a key into a file by accident; most of them do not parse. `hunter` alone
+    // has no form of a secret: its key gives it away. The other secrets have the form, and any key.
     #[test]
     fn a_key_is_hidden_in_every_form() {
         for line in [
-            "api_key = \"CANARY\"",
-            "api_key = CANARY",
-            "api-key='CANARY",
-            "stock = { base_url = \"x\", API_KEY = \"CANARY\" }",
-            "\"auth token\" = \"CANARY\"",
-            "Authorization = \"Bearer CANARY\"",
-            "key = \"CANARY-bearer\"",
-            "api_key_env = \"CANARY-1\"",
-            "api_key_env = \"canary CANARY\"",
-            "token_env = \"canary-CANARY\"",
-            "redis = { url_env = \"redis:CANARY\" }",
-            "base_url = \"https://me:CANARY@example.com\"",
-            "apikey \"CANARY\"",
-            "api_key: CANARY",
-            "api_key_env: canary-CANARY",
-            "\"key\": \"CANARY\"",
-            "api_key = \"\"\"\nCANARY\n\"\"\"",
-            "api_key = '''x\nCANARY'''\ntimeout = 5",
+            "atuh = \"hunter\"",
+            "api_key = \"hunter\"",
+            "api_key = hunter",
+            "api_kye = \"hunter\"",
+            "api-key='hunter",
+            "stock = { base_url = \"x\", API_KEY = \"hunter\" }",
+            "\"auth token\" = \"hunter\"",
+            "Authorization = \"Bearer hunter\"",
+            "key = \"hunter-bearer\"",
+            "key = { value = \"hunter\" }",
+            "key.value = \"hunter\"",
+            "auth.bearer = \"hunter\"",
+            "[apis.stock.auth]\nvalue = \"hunter\"",
+            "[apis.stock.key]\nvalue = \"hunter\"\n",
+            "api_key_file = [ \"hunter\" ]",
+            "api_key_file = [\n  \"hunter\",\n]",
+            "api_key_file = { path = \"hunter\" }",
+            "api_key_file = \"hunter\"",
+            "api_key_env = \"hunter-1\"",
+            "api_key_env = \"canary hunter\"",
+            "token_env = \"canary-hunter\"",
+            "redis = { url_env = \"redis:hunter\" }",
+            "headers = [\"Authorization: Bearer hunter\"]",
+            "headers = [\n[\"Authorization\", \"Bearer hunter\"],\n]",
+            "headers = { \"Authorization: hunter\" = 1 }",
+            "headers.x-api-key = [\"hunter\"]",
+            "base_url = \"https://me:hunter@example.com\"",
+            "base_url = \"https://me:hunter@example.com/?a=b@c d\"",
+            "base_url = \"https://example.com/?key=hunter\"",
+            "base_url = https://me:hunter@example.com",
+            "apikey \"hunter\"",
+            "api_key: hunter",
+            "api_key_env: canary-hunter",
+            "export API_KEY=hunter",
+            "\"key\": \"hunter\"",
+            "timeout = 5 # was api_key = \"hunter\"",
+            "[apis.stock] # hunter",
+            "# api_key = \"hunter\"",
+            "timeout = \"5s\" api_key = \"hunter\"",
+            "api_key = \"\"\"\nhunter\n\"\"\"",
+            "api_key = '''x\nhunter'''\ntimeout = 5",
+            "timeout = \"sk-live-hunter\"",
+            "timeout = \"hunter2hunter\"",
+            "limits = [\"10/s\", \"hunter2hunter\"",
+            "hunter2hunter",
+            "hunter2hunter = 5",
+            "[apis.\"hunter2hunter\"]",
         ] {
             let shown = redact_text(line);
-            assert!(!shown.contains("CANARY"), "{shown}");
+            assert!(!shown.contains("hunter"), "{shown}");
             assert_eq!(shown.len(), line.len(), "{line}");
             assert_eq!(shown.matches('\n').count(), line.matches('\n').count());
         }
@@ -162,22 +170,47 @@ mod tests {
     fn a_text_without_a_key_stays() {
         for line in [
             "timeout = 10",
+            "[apis.keycloak]\ntimeout = \"10s\"",
             "api_key_env = \"STOCK_KEY\"",
             "api_key_file = \"/run/stock\"",
             "key = { header = \"X-Api-Key\" }",
+            "key = { query = \"api_key\", jwt = \"bearer\" }",
             "key = \"bearer\"",
-            "base_url = \"https://example.com/@me\"  # ask @team",
+            "base_url = \"https://example.com/v1\"",
+            "routes = [\n  { path = \"/orders/**\", group = \"orders\" },\n]\n[log]\nlevel = \"info\"",
         ] {
-            let shown = redact_text(line);
-            if !line.contains('@') {
-                assert_eq!(shown, line);
-            }
+            assert_eq!(redact_text(line), line);
+        }
+    }
+
+    // An open list, an open text of several lines, an open quote.
+    #[test]
+    fn the_text_after_a_hidden_part_is_shown() {
+        for before in ["api_key = '''\nx\n'''\n", "api_key = [\n1,\n[log]\n", "api_key = \"x\n"] {
+            let shown = redact_text(&format!("{before}timeout = 5"));
+            assert!(shown.ends_with("timeout = 5"), "{shown}");
         }
     }
 
     #[test]
-    fn the_line_after_a_hidden_text_is_shown() {
-        let shown = redact_text("api_key = '''\nx\n'''\ntimeout = 5");
-        assert!(shown.ends_with("timeout = 5"), "{shown}");
+    fn a_variable_is_judged_by_all_levels_of_its_name() {
+        let shown = |name, value| redact_variable(name, value);
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "5s"), "5s");
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__LIMITS", "[\"5/s\"]"), "[\"5/s\"]");
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__AUTH__VALUE", "hunter"), "******");
+        assert_eq!(
+            shown("OUTFLOW_APIS__STOCK__HEADERS", "{ x = \"hunter2x\" }"),
+            "{ x = ********** }"
+        );
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "hunter2x"), "********");
+    }
+
+    #[test]
+    fn a_name_that_looks_like_a_secret_is_not_shown() {
+        assert_eq!(show_key("apis.stock.limits[0].rate"), "apis.stock.limits[0].rate");
+        assert_eq!(show_key("apis.stock.headers.\"X Y\""), "apis.stock.headers.\"X Y\"");
+        assert_eq!(show_key("apis.stock.\"a: hunter.b\"[1].x"), "apis.stock.…[1].x");
+        assert_eq!(show_name("4f9a8b7c6d5e4f3a"), "…");
+        assert_eq!(show_name("timeuot"), "timeuot");
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::collector::DiagnosticCollector;
 use super::diagnostic::Diagnostics;
 use super::reader::ValueError;
-use super::redact::{last_level, redact_text};
+use super::redact::{redact_text, redact_variable};
 use super::tree::SourceSpan;
 
 /// A text with the name under which its errors are reported.
@@ -91,15 +91,13 @@ impl Source {
         }
     }
 
-    /// Creates the source of a variable's value. Its name decides if the value is redacted.
+    /// Creates the source of a variable's value, redacted as the value of the key that it sets.
     pub(crate) fn variable(name: &str, value: &str) -> Self {
-        let prefix = format!("{} = ", last_level(name));
-        let line = redact_text(&format!("{prefix}{value}"));
         Self {
             name: name.to_owned(),
             text: value.to_owned(),
             line_starts: line_starts(value),
-            redacted: line.get(prefix.len()..).unwrap_or_default().to_owned(),
+            redacted: redact_variable(name, value),
             kind: SourceKind::Variable,
         }
     }

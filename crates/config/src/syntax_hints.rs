@@ -5,13 +5,14 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::reader::{ValueError, escape_name};
+use super::reader::ValueError;
+use super::redact::show_name;
 
 /// Returns the parser's message, or a clearer one for common errors.
 pub(crate) fn explain_syntax(text: &str, span: Range<usize>, message: &str) -> ValueError {
     let written = text.get(span.clone()).unwrap_or_default();
     if message == "duplicate key" {
-        let error = ValueError::new(format!("`{}` is written twice", escape_name(written)));
+        let error = ValueError::new(format!("`{}` is written twice", show_name(written)));
         return error.help("keep one of them");
     }
     if message.starts_with("string values must be quoted") && written.trim().is_empty() {

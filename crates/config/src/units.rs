@@ -117,6 +117,7 @@ fn duration_error(text: &str) -> ValueError {
 }
 
 fn time_unit_error(number: &str, unit: &str) -> ValueError {
+    let number = show_number(number);
     if unit.is_empty() {
         return ValueError::new("a duration needs its unit").help(advise_unit(number));
     }
@@ -132,10 +133,17 @@ fn time_unit_error(number: &str, unit: &str) -> ValueError {
 
 /// Returns the advice for a number without a unit.
 pub(crate) fn advise_unit(number: &str) -> String {
+    let number = show_number(number);
     format!("write \"{number}s\" for seconds or \"{number}ms\" for milliseconds")
 }
 
+/// Returns the number, or an example if it is so long that it could be a part of a secret.
+pub(crate) fn show_number(number: &str) -> &str {
+    if number.len() > MAX_SHOWN_DIGITS { "10" } else { number }
+}
+
 fn size_unit_error(number: &str, unit: &str) -> ValueError {
+    let number = show_number(number);
     if unit.is_empty() {
         let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
         return ValueError::new("a size needs its unit").help(help);
@@ -164,6 +172,9 @@ const MILLION: u128 = 1_000_000;
 
 /// A longer duration is probably an error of unit.
 const YEAR: u64 = 366 * 86_400 * 1_000_000_000;
+
+/// A year in seconds has eight digits.
+const MAX_SHOWN_DIGITS: usize = 8;
 
 /// One pebibyte.
 const MAX_SIZE: u64 = 1 << 50;

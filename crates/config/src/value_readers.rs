@@ -85,6 +85,8 @@ pub fn read_size(item: &FieldValue<'_>) -> ReadResult<u64> {
             bytes => Ok(bytes),
         },
         TreeValue::Integer(Some(number)) => {
+            let number = number.to_string();
+            let number = units::show_number(&number);
             let help = format!("write \"{number}MiB\", \"{number}KiB\" or \"{number}B\"");
             Err(ValueError::new("a size needs its unit").help(help))
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use outflow_config::value_readers::read_filled_text;
 use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueError, read_secret};
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 /// Address of a listener.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +48,9 @@ pub fn read_listener(
 ) -> (ListenTarget, Option<SecretString>) {
     let listen = table.read("listen", read_target).unwrap_or(default);
     let token = read_secret(table, environment, TOKEN);
+    if let Some(token) = &token {
+        check_length(table, token);
+    }
     let has_token = table.has("token_env") || table.has("token_file");
     if !has_token && !listen.is_local() {
         let error = ValueError::new("every client that reaches this address could use your keys");
@@ -56,6 +59,23 @@ pub fn read_listener(
         table.report("listen", error.help(help));
     }
     (listen, token)
+}
+
+/// Reports a token that can be guessed by trying.
+fn check_length(table: &TableReader<'_>, token: &SecretString) {
+    if token.expose_secret().chars().count() >= MIN_TOKEN {
+        return;
+    }
+    let key = if table.has("token_env") {
+        "token_env"
+    } else {
+        "token_file"
+    };
+    let error = ValueError::new(format!("this token is shorter than {MIN_TOKEN} characters"));
+    table.report(
+        key,
+        error.help("make a random one, such as with `openssl rand -hex 32`"),
+    );
 }
 
 /// Reads `"127.0.0.1:7070"`, `":7070"` or `"unix:/run/outflow.sock"`.
@@ -72,6 +92,9 @@ fn read_target(item: &FieldValue<'_>) -> Result<ListenTarget, ValueError> {
             .help("write it like \"127.0.0.1:7070\", \":7070\" or \"unix:/run/outflow.sock\"")
     })
 }
+
+/// 16 random letters need longer to guess than any token lives.
+const MIN_TOKEN: usize = 16;
 
 /// Keys of the token.
 const TOKEN: SecretKeys = SecretKeys {

@@ -12,6 +12,7 @@
 pub mod client;
 pub mod program;
 pub mod response;
+pub mod secrets;
 pub mod sidecar;
 pub mod values;
 

@@ -56,10 +56,7 @@ pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<()
     let snapshot = TenantSnapshot {
         counts: context.store.job_counts().await?,
         groups,
-        rest: ranking.rest.map(|rest| TenantSample {
-            name: outflow::metrics::OTHER.to_owned(),
-            ..rest
-        }),
+        rest: TenantSample::sum(ranking.rest),
     };
     context.metrics.spins.count_open(snapshot.counts.open());
     let now = context.clock.now();
@@ -165,6 +162,15 @@ impl TenantSample {
             eta: state.eta,
             throttles,
         }
+    }
+
+    /// Sums up tenants without a name of their own, with their worst level.
+    pub(crate) fn sum(others: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let sum = others.into_iter().reduce(Self::plus)?;
+        Some(Self {
+            name: outflow::metrics::OTHER.to_owned(),
+            ..sum
+        })
     }
 
     fn plus(self, other: Self) -> Self {

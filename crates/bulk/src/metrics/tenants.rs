@@ -3,8 +3,11 @@
 //! A label for each tenant would make a page that grows with the customers. The tenants with the most work have a
 //! label, all others share one. A tenant gets its label with its first event while labels are free, and keeps it
 //! until two samples in a row did not find it: between a submission and the next sample it is not finished.
+//!
+//! A metrics system keeps a series for weeks, also of a label that is gone. So a process gives labels to a thousand
+//! different names in its life, and counts later ones as `other`. Their alerts go on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use outflow::core::{Congestion, CongestionRule};
 use outflow::metrics::{Histogram, HistogramUnit, MetricFamily, OTHER, SampleValue, bulk};
@@ -12,7 +15,7 @@ use outflow_core::{AlertChange, CongestionAlert, CongestionWatch, Nanos};
 use outflow_store::Name;
 use outflow_sync::Mutex;
 
-use crate::maintenance::tenant_sampler::TenantSample;
+use crate::maintenance::tenant_sampler::{TenantSample, TenantSnapshot};
 
 /// Metrics of the tenants that have a label.
 #[derive(Debug, Default)]
@@ -22,14 +25,17 @@ pub(super) struct TenantMetrics {
 
 #[derive(Debug, Default)]
 struct TenantGauges {
-    named: BTreeMap<Name, TenantGauge>,
+    watched: BTreeMap<Name, TenantGauge>,
+    /// Names that have or had a label.
+    labelled: BTreeSet<Name>,
     rest: DeferredTimes,
 }
 
 /// State of one tenant.
 #[derive(Debug, Default)]
 struct TenantGauge {
-    deferred: DeferredTimes,
+    /// Its deferrals, if it has a label.
+    deferred: Option<DeferredTimes>,
     watch: CongestionWatch,
     /// Number of samples in a row that did not find it.
     missed: u8,
@@ -54,12 +60,26 @@ impl TenantMetrics {
     /// Records the deferral of a job.
     pub(super) fn waited(&self, now: Nanos, tenant: &Name, met: &Congestion, rule: &CongestionRule) {
         let mut gauges = self.gauges.lock();
-        match gauges.get_mut(tenant) {
-            Some(gauge) => {
-                gauge.deferred.count(met, rule);
-                gauge.watch.waited(now, met, rule);
-            }
-            None => gauges.rest.count(met, rule),
+        let gauge = gauges.get_mut(tenant).map(|gauge| {
+            gauge.watch.waited(now, met, rule);
+            &mut gauge.deferred
+        });
+        match gauge {
+            Some(Some(deferred)) => deferred.count(met, rule),
+            _ => gauges.rest.count(met, rule),
+        }
+    }
+
+    /// Sums up the tenants without a label.
+    pub(super) fn sum_unlabelled(&self, snapshot: TenantSnapshot) -> TenantSnapshot {
+        let gauges = self.gauges.lock();
+        let is_labelled =
+            |group: &TenantSample| Name::new(&group.name).is_ok_and(|name| gauges.labelled.contains(&name));
+        let (groups, others): (Vec<_>, Vec<_>) = snapshot.groups.into_iter().partition(is_labelled);
+        TenantSnapshot {
+            groups,
+            rest: TenantSample::sum(snapshot.rest.into_iter().chain(others)),
+            ..snapshot
         }
     }
 
@@ -103,18 +123,34 @@ impl TenantMetrics {
 }
 
 impl TenantGauges {
-    /// Returns the gauge of a tenant, a new one if a label is free.
+    /// Returns the gauge of a tenant, a new one if there is room for it.
     fn get_mut(&mut self, tenant: &Name) -> Option<&mut TenantGauge> {
-        if self.named.len() >= MAX_LABELS && !self.named.contains_key(tenant) {
-            return None;
+        if !self.watched.contains_key(tenant) {
+            if self.watched.len() >= MAX_LABELS {
+                return None;
+            }
+            let deferred = self.has_label(tenant).then(DeferredTimes::default);
+            let gauge = TenantGauge {
+                deferred,
+                ..TenantGauge::default()
+            };
+            self.watched.insert(tenant.clone(), gauge);
         }
-        Some(self.named.entry(tenant.clone()).or_default())
+        self.watched.get_mut(tenant)
+    }
+
+    /// Returns true if the tenant had a label before, or gets one now.
+    fn has_label(&mut self, tenant: &Name) -> bool {
+        if self.labelled.len() < MAX_NAMES {
+            self.labelled.insert(tenant.clone());
+        }
+        self.labelled.contains(tenant)
     }
 
     /// Removes tenants without work, and returns their alerts, which end.
     fn remove_finished(&mut self, found: &[TenantSample]) -> Vec<AlertReport> {
         let mut ended = Vec::new();
-        self.named.retain(|name, gauge| {
+        self.watched.retain(|name, gauge| {
             let is_found = found.iter().any(|group| group.name == name.as_str());
             gauge.missed = if is_found { 0 } else { gauge.missed + 1 };
             let stays = gauge.missed < MAX_MISSED;
@@ -132,8 +168,8 @@ impl TenantGauges {
 
     /// Returns all counted tenants, the rest last.
     fn all(&self) -> impl Iterator<Item = (&str, &DeferredTimes)> {
-        let named = self.named.iter();
-        let named = named.map(|(name, gauge)| (name.as_str(), &gauge.deferred));
+        let named = self.watched.iter();
+        let named = named.filter_map(|(name, gauge)| Some((name.as_str(), gauge.deferred.as_ref()?)));
         let is_empty = self.rest.spans.read(HistogramUnit::Millis).count == 0;
         named.chain((!is_empty).then_some((OTHER, &self.rest)))
     }
@@ -148,6 +184,9 @@ impl DeferredTimes {
 
 /// Metrics systems handle this many labels of one metric well.
 const MAX_LABELS: usize = 100;
+
+/// A series of each costs a metrics system some megabytes a month.
+const MAX_NAMES: usize = 1_000;
 
 /// A sample may have begun before a job was submitted, the next cannot.
 const MAX_MISSED: u8 = 2;
@@ -196,6 +235,32 @@ mod tests {
         assert_eq!((words.len(), words.last()), (101, Some(&OTHER)));
         let other = capped.samples.last().map(|sample| sample.value.clone());
         assert_eq!(other, Some(SampleValue::Count(50)));
+    }
+
+    // Fifty new tenants with every two samples, for weeks: a thousand names get a label, the others are one.
+    #[test]
+    fn the_labels_of_tenants_that_come_and_go_are_bounded() {
+        let (tenants, mut seen) = (TenantMetrics::default(), BTreeSet::new());
+        for round in 0..100 {
+            let names: Vec<_> = (0..50)
+                .map(|number| Name::new(&format!("r{round}-t{number}")).expect("a name"))
+                .collect();
+            names.iter().for_each(|tenant| wait(&tenants, tenant));
+            let groups: Vec<_> = names.iter().map(|name| group(name, CongestionLevel::None)).collect();
+            for second in [0, 1] {
+                tenants.record_samples(Nanos::from_secs(round * 10 + second), &groups);
+            }
+            let snapshot = TenantSnapshot {
+                groups,
+                ..TenantSnapshot::default()
+            };
+            let snapshot = tenants.sum_unlabelled(snapshot);
+            let shown = snapshot.groups.iter().chain(&snapshot.rest);
+            seen.extend(shown.map(|group| group.name.clone()));
+            seen.extend(labels(&tenants.capped()).into_iter().map(str::to_owned));
+        }
+        assert_eq!(seen.len(), MAX_NAMES + 1);
+        assert!(seen.contains(OTHER), "the rest is counted");
     }
 
     #[test]

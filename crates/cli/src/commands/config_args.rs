@@ -22,6 +22,15 @@ impl ConfigArgs {
     pub(crate) fn sources(&self) -> anyhow::Result<ConfigSources> {
         existing_sources(self.config.clone())
     }
+
+    /// Returns the sources of a command that also works without a configuration: the default file may be absent.
+    pub(crate) fn optional_sources(&self) -> anyhow::Result<ConfigSources> {
+        let is_default = self.config.iter().all(|file| file.as_os_str() == DEFAULT_FILE);
+        if is_default && self.config.iter().all(|file| !file.exists()) {
+            return Ok(ConfigSources::new(Vec::new()));
+        }
+        self.sources()
+    }
 }
 
 /// Returns sources of these files, or of the default file. The files may not exist.

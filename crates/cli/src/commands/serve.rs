@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use outflow::Api;
 use outflow::config::{LogLevel, Source, quoted, read_duration};
 use outflow::log::RollingFile;
+use outflow::{Api, redact};
 use tokio::runtime::{Builder, Runtime};
 
 use super::config_args::ConfigArgs;
@@ -148,7 +148,8 @@ fn print_started(program: &Program, terminal: Terminal) {
         say!("  cannot write the log, and its lines are lost: {why}");
     }
     for api in &config.apis {
-        say!("  {}: {} ({})", api.name, api.base_url, allowed(api));
+        let url = api.base_url.to_string();
+        say!("  {}: {} ({})", api.name, redact::Url(&url), allowed(api));
     }
 }
 

@@ -4,6 +4,7 @@
 
 use clap::Args;
 use http::Method;
+use outflow::config::show_value;
 use serde_json::{Value, json};
 
 use crate::admin_client::{AdminTarget, path};
@@ -39,9 +40,8 @@ impl SetVariableCommand {
     }
 
     fn result(&self, difference: &Value) -> String {
-        let Self {
-            api, variable, value, ..
-        } = self;
+        let Self { api, variable, .. } = self;
+        let value = show_value(variable, &self.value);
         let is_changed = difference["changed"].as_array().is_some_and(|names| !names.is_empty());
         if is_changed {
             format!("{api}: {variable} = {value}, until the program ends\n")

@@ -26,6 +26,7 @@ mod docs;
 mod init;
 mod mock;
 mod schema;
+mod secrets;
 mod seed_settings;
 mod serve;
 mod simulate;

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use outflow_config::value_readers::{read_cost, read_name, read_text};
-use outflow_config::{FieldValue, TableReader, TreeEntry, ValueError, escape_name, unknown_name};
+use outflow_config::{FieldValue, TableReader, TreeEntry, ValueError, show_name, unknown_name};
 use outflow_core::{Cost, Limit, MAX_LIMITS};
 use smol_str::SmolStr;
 
@@ -137,7 +137,7 @@ fn report_duplicates(groups: &[(&TreeEntry, FieldValue<'_>)]) {
                 continue;
             };
             if !taken.insert(name) {
-                let error = ValueError::new(format!("the name `{}` is taken", escape_name(name)));
+                let error = ValueError::new(format!("the name `{}` is taken", show_name(name)));
                 alias.report(error.help("give each group and alias a name of its own"));
             }
         }

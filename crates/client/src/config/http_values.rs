@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use outflow_config::value_readers::read_text;
-use outflow_config::{FieldValue, TableReader, TreeEntry, ValueError, escape_name, nearest_name, unknown_name};
+use outflow_config::{FieldValue, TableReader, TreeEntry, ValueError, nearest_name, show_name, unknown_name};
 
 use crate::base_url::{BaseUrl, InvalidBaseUrl};
 use crate::client::{is_connection_header, is_identifying_name};
@@ -20,7 +20,7 @@ pub(super) fn read_method(item: &FieldValue<'_>) -> Result<Method, ValueError> {
     let upper = written.to_ascii_uppercase();
     if upper != written {
         let error = ValueError::new("methods are written in capitals");
-        return Err(error.help(format!("write \"{}\"", escape_name(&upper))));
+        return Err(error.help(format!("write \"{}\"", show_name(&upper))));
     }
     if let Some(near) = nearest_name(written, METHODS.into_iter()).filter(|near| *near != written) {
         return Err(unknown_name("method", written, std::iter::once(near)));

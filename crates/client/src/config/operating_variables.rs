@@ -33,6 +33,10 @@ pub fn set_variable(overrides: &mut RuntimeOverrides, api: &str, variable: &str,
         Some((levels, unit)) => {
             overrides.set(parent.chain(levels), &with_unit(value.trim(), unit));
         }
+        // A misspelt variable of the health machine: its section knows the name that is meant.
+        None if nearest_name(variable, VARIABLES.into_iter()).is_some() => {
+            overrides.set(parent.chain(["health", variable]), value.trim());
+        }
         None => overrides.set(parent.chain(variable.split('.')), value.trim()),
     }
 }

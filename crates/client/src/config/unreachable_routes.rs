@@ -5,7 +5,7 @@
 
 use http::Method;
 use outflow_config::value_readers::read_text;
-use outflow_config::{FieldValue, ValueError};
+use outflow_config::{FieldValue, ValueError, show_name};
 
 use crate::path_pattern::PathPattern;
 use crate::rules::{Route, Rules};
@@ -20,7 +20,10 @@ pub(super) fn check_order(routes: &FieldValue<'_>, rules: &Rules) {
     for (at, (item, route)) in items.iter().zip(&rules.routes).enumerate() {
         let earlier = rules.routes.iter().take(at);
         if let Some(shadow) = earlier.into_iter().find(|earlier| covers(earlier, route)) {
-            let message = format!("no call reaches this route: `{}` comes first", shadow.pattern);
+            let message = format!(
+                "no call reaches this route: `{}` comes first",
+                show_name(shadow.pattern.as_str())
+            );
             item.report(ValueError::warning(message).help("put the narrower route in front"));
         }
     }
@@ -39,7 +42,7 @@ pub(super) fn check_prefix(routes: &FieldValue<'_>, prefix: &str) {
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         });
         if repeats {
-            let message = format!("the base URL already ends in `{prefix}`");
+            let message = format!("the base URL already ends in `{}`", show_name(prefix));
             path.report(ValueError::warning(message).help("routes match the path that a call names"));
         }
     }

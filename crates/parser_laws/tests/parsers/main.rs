@@ -3,4 +3,5 @@
 
 mod client;
 mod program;
+mod secrets;
 mod values;

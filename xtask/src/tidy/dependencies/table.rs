@@ -95,9 +95,9 @@ pub(super) const CRATES: &[CrateRow] = &[
         own: "outflow-core outflow-sync outflow-store outflow-config outflow outflow-bulk outflow-listener \
               outflow-sidecar outflow-admin outflow-simulate outflow-mock",
         foreign: "anyhow arc-swap blake3 bytes clap clap_complete clap_mangen csv http \
-                  http-body-util hyper hyper-util indicatif notify percent-encoding serde \
-                  serde_json tikv-jemallocator tokio",
-        tests: "outflow-testkit proptest secrecy tempfile",
+                  http-body-util hyper hyper-util indicatif notify percent-encoding secrecy \
+                  serde serde_json tikv-jemallocator tokio",
+        tests: "outflow-testkit proptest tempfile",
     },
     // No product row lists the next two, so only tests use them.
     CrateRow {

@@ -5,7 +5,6 @@ use outflow::Config;
 use outflow::config::{ValueOrigin, quoted};
 use serde_json::{Value, json};
 
-use super::super::config_args::ConfigArgs;
 use super::{default_file, health_values};
 use crate::admin_client::AdminApi;
 use crate::commands::json_fields::list;
@@ -15,8 +14,6 @@ use crate::terminal::{TextTable, answer, answer_json};
 /// Show the configuration in effect, with secrets masked.
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    #[command(flatten)]
-    config: ConfigArgs,
     /// Show the origin of each value: default, preset, file and line, variable or flag.
     #[arg(long)]
     sources: bool,
@@ -36,7 +33,7 @@ impl ShowCommand {
         let document = if self.running {
             self.admin.get("/v1/config")?
         } else {
-            let config = self.config.sources()?.read()?;
+            let config = self.admin.config.sources()?.read()?;
             let values: Vec<_> = effective_values(&config.client)?
                 .iter()
                 .map(EffectiveValue::to_json)

@@ -76,7 +76,7 @@ async fn the_admin_port_refuses_foreign_pages() {
 
 fn guarded() -> (String, Environment) {
     let text = QUIET.replace("[log]", "token_env = \"ADMIN\"\n    [log]");
-    let environment = Environment::from_iter([("ADMIN", "s3cret-token")]);
+    let environment = Environment::from_iter([("ADMIN", "s3cret-token-of-operators")]);
     (format!("{text}{STOCK}"), environment)
 }
 
@@ -86,20 +86,20 @@ async fn the_admin_port_requires_a_configured_token() {
     let (text, environment) = guarded();
     let running = TestProgram::with_environment(&text, environment).await;
     for (value, status) in [
-        ("Bearer s3cret-token", 200),
-        ("bearer s3cret-token", 200),
+        ("Bearer s3cret-token-of-operators", 200),
+        ("bearer s3cret-token-of-operators", 200),
         ("Bearer s3cret-toke", 401),
-        ("Bearer s3cret-tokenn", 401),
-        ("Bearer  s3cret-token", 401),
+        ("Bearer s3cret-token-of-operatorsn", 401),
+        ("Bearer  s3cret-token-of-operators", 401),
         ("Bearer ", 401),
-        ("Basic s3cret-token", 401),
-        ("s3cret-token", 401),
+        ("Basic s3cret-token-of-operators", 401),
+        ("s3cret-token-of-operators", 401),
     ] {
         let sent = [("authorization", value)];
         let answer = running.send("GET", "/v1/snapshot", &sent, "").await;
         assert_eq!(answer.status, status, "{value}");
     }
-    let right = ("authorization", "Bearer s3cret-token");
+    let right = ("authorization", "Bearer s3cret-token-of-operators");
     let twice = running.send("GET", "/v1/apis", &[right, right], "").await;
     assert_eq!(twice.status, 401, "two tokens are none");
     let none = running.get("/metrics").await;
@@ -126,7 +126,7 @@ async fn probes_and_the_page_need_no_token() {
         assert_eq!(running.get(path).await.status, 401, "{path}");
     }
     let knowing = [
-        ("authorization", "Bearer s3cret-token"),
+        ("authorization", "Bearer s3cret-token-of-operators"),
         ("origin", "http://evil.example"),
     ];
     assert_eq!(running.send("GET", "/v1/apis", &knowing, "").await.status, 403);

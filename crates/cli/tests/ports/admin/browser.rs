@@ -50,7 +50,7 @@ async fn chromium_shows_every_api_and_its_live_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
     let text = QUIET.replace("[log]", "token_env = \"ADMIN\"\n    [log]");
-    let environment = Environment::from_iter([("ADMIN", "s3cret-token")]);
+    let environment = Environment::from_iter([("ADMIN", "s3cret-token-of-operators")]);
     let running = TestProgram::with_environment(&format!("{text}{STOCK}"), environment).await;
     let mut browser = Browser::start(&[]).expect("it starts");
     browser
@@ -61,7 +61,10 @@ async fn chromium_asks_for_the_token_and_stores_it_nowhere() {
         .expect("it asks");
     for (token, shown) in [
         ("wrong", "about.textContent === 'this token is wrong'"),
-        ("s3cret-token", "document.querySelectorAll('article').length === 1"),
+        (
+            "s3cret-token-of-operators",
+            "document.querySelectorAll('article').length === 1",
+        ),
     ] {
         let typed = format!("{BOX} = '{token}', ask.requestSubmit()");
         browser.run(&typed).expect("typed");

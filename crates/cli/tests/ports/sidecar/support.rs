@@ -48,7 +48,7 @@ impl TestSidecar {
              [admin]\nlisten = \"127.0.0.1:0\"\n\
              [apis.strict]\nbase_url = \"{url}\"\naddresses = \"any\"\n{limits}\n{api}\n"
         );
-        let environment = Environment::from_iter([("SIDECAR_TOKEN", "open sesame")]);
+        let environment = Environment::from_iter([("SIDECAR_TOKEN", "open sesame, please")]);
         let sources = ConfigSources::new(Vec::new())
             .with_text(Source::new("test.toml", text))
             .in_environment(environment);

@@ -15,8 +15,8 @@ async fn the_sidecar_requires_a_configured_token() {
     for headers in [
         "",
         "outflow-token: open\r\n",
-        "outflow-token: open sesame!\r\n",
-        "outflow-token: open sesame\r\noutflow-token: open\r\n",
+        "outflow-token: open sesame, please!\r\n",
+        "outflow-token: open sesame, please\r\noutflow-token: open\r\n",
     ] {
         for path in ["/strict/x", "/unknown/x", "/"] {
             let reply = sidecar.get(path, headers).await;
@@ -28,7 +28,7 @@ async fn the_sidecar_requires_a_configured_token() {
     }
     assert_eq!(api.audit().count(), 0);
     assert_eq!(sidecar.program.state().rejections().unauthorized(), 12);
-    let reply = sidecar.get("/strict/x", "outflow-token: open sesame\r\n").await;
+    let reply = sidecar.get("/strict/x", "outflow-token: open sesame, please\r\n").await;
     assert_eq!((reply.status, reply.echoed("outflow-token")), (200, None));
 }
 
@@ -72,7 +72,7 @@ async fn the_sidecar_refuses_cross_site_requests() {
 async fn the_sidecar_accepts_cross_site_requests_with_the_token() {
     let (api, server) = echo().await;
     let sidecar = TestSidecar::for_api(&server.url(), WITH_TOKEN).await;
-    let headers = "outflow-token: open sesame\r\norigin: http://app.example\r\n";
+    let headers = "outflow-token: open sesame, please\r\norigin: http://app.example\r\n";
     assert_eq!(sidecar.get("/strict/x", headers).await.status, 200);
     assert_eq!(api.audit().count(), 1);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use outflow_testkit::{Keep, Process, RedisOptions, RedisServer};
 use tempfile::TempDir;
 
-use super::support::{MockProcess, RunOutput, command, configured, run_in};
+use super::support::{MockProcess, RunOutput, command, configured, fetch, run_in};
 use crate::support::PATIENCE;
 
 /// One of several programs that share a queue.
@@ -82,4 +82,26 @@ fn three_programs_share_one_limit_and_survive_a_crash() {
     assert_eq!(seen["refused"], 0, "{seen}");
     let most = seen["limits"][0]["most_in_any_window"].as_u64();
     assert!(most.expect("a number") <= 60, "{seen}");
+}
+
+// A load balancer must not send jobs to a program that cannot store them.
+#[test]
+fn a_program_is_not_ready_while_its_store_is_away() {
+    let mut redis = RedisServer::start(RedisOptions::default()).expect("a server");
+    let config = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\n\
+                  [apis.up]\nbase_url = \"http://127.0.0.1:9\"\n";
+    let member = FleetMember::start(config, &redis.url());
+    let ready = |member: &FleetMember| fetch(&format!("{}/readyz", member.admin));
+    let (status, body) = ready(&member);
+    assert_eq!(status, 200, "{body}");
+    redis.kill().expect("killed");
+    let (status, body) = ready(&member);
+    assert_eq!(status, 503, "{body}");
+    assert!(body.contains("store_unavailable"), "{body}");
+    redis.restart().expect("restarted");
+    let is_back = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        ready(&member).0 == 200
+    });
+    assert!(is_back, "{:?}", ready(&member));
 }

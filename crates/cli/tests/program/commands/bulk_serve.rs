@@ -177,6 +177,9 @@ fn bulk_dead_lists_retries_and_purges() {
     assert!(retried.starts_with("2 jobs are queued again"), "{retried}");
     let ran = program.run(&["dead", "retry"]);
     assert_eq!(ran.code, Some(2), "which are meant has to be said: {ran:?}");
+    let nothing = program.run(&["dead", "retry", "--tenant", "unknown"]);
+    assert_eq!(nothing.code, Some(1), "{nothing:?}");
+    assert!(nothing.talk.contains("no dead letter was found"), "{nothing:?}");
 }
 
 // Ten jobs wait when the program stops; the next program runs them.

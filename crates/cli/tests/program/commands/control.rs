@@ -300,3 +300,76 @@ fn reload_reports_its_result() {
     assert_eq!(running.output(&["reload"]), "the configuration was reloaded\n");
     assert_eq!(running.json(&["reload"])["changed"], serde_json::json!([]));
 }
+
+// Two projects on one machine: each command asks the program of its own directory, or of the named file.
+#[test]
+fn operating_commands_ask_the_program_of_their_configuration() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = port.local_addr().expect("an address").to_string();
+    drop(port);
+    let text = format!(
+        "[server]\nlisten = \":0\"\n[admin]\nlisten = \"{address}\"\ntoken_env = \"ADMIN\"\n\
+         [apis.mine]\nbase_url = \"http://127.0.0.1:9\"\n"
+    );
+    let configured = configured(&text);
+    let at = |folder: &std::path::Path, arguments: &[&str]| {
+        let mut command = command(folder, arguments);
+        let output = command.env("ADMIN", "a-secret-of-operators").output();
+        RunOutput::new(output.expect("it starts"))
+    };
+    let absent = at(configured.path(), &["status"]);
+    assert_eq!(absent.code, Some(1), "{absent:?}");
+    let asked = format!("http://{address} (`admin.listen` of outflow.toml)");
+    assert!(absent.talk.contains(&asked), "{absent:?}");
+
+    let mut serve = command(configured.path(), &["serve"]);
+    serve.env("ADMIN", "a-secret-of-operators");
+    let mut process = Process::start(serve).expect("it starts");
+    process.wait_for_line("operation ", PATIENCE).expect("a banner");
+    let here = at(configured.path(), &["status"]);
+    assert!(here.code == Some(0) && here.out.contains("mine"), "{here:?}");
+    let file = configured.path().join("outflow.toml").display().to_string();
+    let elsewhere = at(folder().path(), &["limits", "--config", &file]);
+    assert!(
+        elsewhere.code == Some(0) && elsewhere.out.contains("mine"),
+        "{elsewhere:?}"
+    );
+    let unknown = at(configured.path(), &["limits", "nope"]);
+    assert!(unknown.talk.contains(&asked), "{unknown:?}");
+
+    // Another section may have an error: the running program can still be asked.
+    std::fs::write(configured.path().join("outflow.toml"), format!("{text}timeuot = 1\n")).expect("writable");
+    let broken = at(configured.path(), &["status"]);
+    assert!(broken.code == Some(0) && broken.out.contains("mine"), "{broken:?}");
+    let missing = at(configured.path(), &["status", "--config", "none.toml"]);
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+}
+
+// A variable of the health machine, of the rate, and a key of the API.
+#[test]
+fn set_suggests_the_nearest_name_and_refuses_what_decides_where_calls_go() {
+    let running = DevProcess::start();
+    for (variable, meant) in [
+        ("sleep_mim", "did you mean `sleep_min`?"),
+        ("p_throtle", "did you mean `p_throttle`?"),
+        ("timeuot", "did you mean `timeout`?"),
+        ("groups.orders.limit", "did you mean `limits`?"),
+    ] {
+        let ran = running.run_with_admin(&["set", "demo", variable, "3"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.talk.contains(meant), "{variable}: {ran:?}");
+    }
+    for variable in [
+        "base_url",
+        "api_key",
+        "key.header",
+        "headers.X",
+        "proxy",
+        "trust",
+        "preset",
+    ] {
+        let ran = running.run_with_admin(&["set", "demo", variable, "x"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.talk.contains("change it in the file"), "{variable}: {ran:?}");
+    }
+}

@@ -80,7 +80,9 @@ fn the_container_sets_known_variables_and_requires_tokens() {
     check.envs(set.iter().copied());
     let without = RunOutput::new(check.output().expect("it starts"));
     assert_eq!(without.code, Some(2), "{without:?}");
-    check.env("OUTFLOW_TOKEN", "one").env("OUTFLOW_ADMIN_TOKEN", "two");
+    check
+        .env("OUTFLOW_TOKEN", "one-random-token")
+        .env("OUTFLOW_ADMIN_TOKEN", "two-random-token");
     let with = RunOutput::new(check.output().expect("it starts"));
     assert_eq!((with.code, with.talk.as_str()), (Some(0), ""), "{with:?}");
 }

@@ -161,3 +161,31 @@ fn serve_reports_a_log_that_cannot_be_written() {
     let reported = served.process.wait_for_line("cannot write the log", PATIENCE);
     reported.expect("it says so");
 }
+
+// The configuration is a pipe: the program waits for its text, and reads nothing before the signal.
+#[test]
+fn a_hangup_before_the_start_does_not_end_the_program() {
+    let folder = folder();
+    let pipe = folder.path().join("outflow.toml");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo").success());
+    let serve = ["serve", "--no-watch", "--listen", ":0", "--admin", ":0"];
+    let mut process = Process::start(command(folder.path(), &serve)).expect("it starts");
+    let status = format!("/proc/{}/status", process.id());
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !catches_hangups(&std::fs::read_to_string(&status).expect("a process")) {
+        assert!(std::time::Instant::now() < deadline, "SIGHUP would end the program");
+        std::thread::yield_now();
+    }
+    process.hang_up().expect("a signal");
+    let text = "[log]\nlevel = \"off\"\n[apis.a]\nbase_url = \"http://127.0.0.1:9\"\n";
+    std::fs::write(&pipe, text).expect("read by the program");
+    process.wait_for_line("operation ", PATIENCE).expect("it started");
+}
+
+/// Returns true if the process has a handler of SIGHUP, which is signal 1.
+fn catches_hangups(status: &str) -> bool {
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    caught.is_some_and(|mask| mask & 1 == 1)
+}

@@ -13,7 +13,7 @@ use secrecy::ExposeSecret;
 use super::support::{STOCK, read};
 
 fn with(section: &str) -> Result<ProgramConfig, Diagnostics> {
-    read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame")])
+    read(&format!("{section}\n{STOCK}"), &[("GATE", "open-sesame-please")])
 }
 
 fn message(section: &str) -> String {
@@ -58,10 +58,10 @@ fn a_port_beyond_this_machine_needs_a_token() {
 fn tokens_come_from_a_variable_or_a_file_and_never_show() {
     let config = with("[admin]\ntoken_env = \"GATE\"").expect("no error");
     let token = config.admin.token.clone().expect("read");
-    assert_eq!(token.expose_secret(), "open-sesame");
-    assert!(!format!("{config:?}").contains("open-sesame"));
-    let written = message("[admin]\ntoken = \"open-sesame\"");
-    assert!(written.contains("never written") && !written.contains("open-sesame"));
+    assert_eq!(token.expose_secret(), "open-sesame-please");
+    assert!(!format!("{config:?}").contains("open-sesame-please"));
+    let written = message("[admin]\ntoken = \"open-sesame-please\"");
+    assert!(written.contains("never written") && !written.contains("open-sesame-please"));
     assert!(written.contains("token_env"), "{written}");
 }
 
@@ -121,5 +121,20 @@ fn the_client_learns_the_secrets_of_all_sections() {
     let config = with("[server]\ntoken_env = \"GATE\"").expect("no error");
     let secrets = config.client.secrets.iter();
     let secrets: Vec<_> = secrets.map(ExposeSecret::expose_secret).collect();
-    assert_eq!(secrets, ["open-sesame"]);
+    assert_eq!(secrets, ["open-sesame-please"]);
+}
+
+// One letter, one character too few, and the shortest that is accepted.
+#[test]
+fn a_short_token_is_refused_with_a_way_to_make_one() {
+    for section in ["server", "admin"] {
+        let text = format!("[{section}]\ntoken_env = \"GATE\"\n{STOCK}");
+        for short in ["x", "fifteen-letters"] {
+            let refused = read(&text, &[("GATE", short)]).expect_err(short);
+            let written = refused.to_string();
+            assert!(written.contains("shorter than 16 characters"), "{written}");
+            assert!(written.contains("openssl rand -hex 32"), "{written}");
+        }
+        assert!(read(&text, &[("GATE", "sixteen-letters!")]).is_ok());
+    }
 }

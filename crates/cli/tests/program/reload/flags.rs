@@ -74,7 +74,7 @@ async fn a_reload_keeps_the_token_of_a_public_port() {
         1,
     );
     std::fs::write(file.path(), outside).expect("written");
-    let environment = [("TOKEN", "for-callers")].into_iter().collect();
+    let environment = [("TOKEN", "a-token-for-callers")].into_iter().collect();
     let sources = ConfigSources::new(vec![file.path()]).in_environment(environment);
     let program = program(sources).await;
     let state = program.state();

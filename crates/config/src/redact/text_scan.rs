@@ -1,0 +1,369 @@
+//! Finds the parts of a written configuration that no message may quote.
+//!
+//! It works on the text and not on parsed values, because a diagnostic may show a line that does not parse.
+//! It is more tolerant than the parser and prefers hiding too much: a user finds the line by its number.
+//! Lists and tables keep the kind of their key over any number of lines, a heading keeps it for its section.
+
+use std::ops::Range;
+
+use super::plain_text::{is_plain_name, is_plain_value, is_variable_name};
+use super::secret_name::NameKind;
+
+/// Returns the spans to hide, in order.
+pub(super) fn find_hidden(text: &str) -> Vec<HiddenSpan> {
+    let mut scan = TextScan::new(text);
+    while scan.at < text.len() {
+        let before = scan.at;
+        match scan.open.last().copied() {
+            None => scan.statement(),
+            Some(OpenValue::List(kind)) => scan.list_item(kind),
+            Some(OpenValue::Table(kind)) => scan.table_entry(kind),
+        }
+        // Each step takes at least one character.
+        if scan.at == before {
+            scan.skip_char();
+        }
+    }
+    scan.hidden
+}
+
+/// Returns true if a message may quote the value of a name of this kind.
+pub(super) fn may_show(kind: NameKind, value: &str) -> bool {
+    match kind {
+        NameKind::Plain => is_plain_value(value),
+        NameKind::Variable => is_variable_name(value),
+        NameKind::File => value.contains(['/', '.']) && is_plain_value(value),
+        NameKind::Placement => value == "bearer",
+        NameKind::Secret => value.is_empty(),
+    }
+}
+
+/// A part of the text, and what replaces it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct HiddenSpan {
+    pub(super) span: Range<usize>,
+    pub(super) cover: char,
+}
+
+/// A list or a table whose end is not reached.
+#[derive(Clone, Copy, Debug)]
+enum OpenValue {
+    List(NameKind),
+    Table(NameKind),
+}
+
+struct TextScan<'t> {
+    text: &'t str,
+    at: usize,
+    heading: NameKind,
+    open: Vec<OpenValue>,
+    hidden: Vec<HiddenSpan>,
+}
+
+impl<'t> TextScan<'t> {
+    const fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            at: 0,
+            heading: NameKind::Plain,
+            open: Vec::new(),
+            hidden: Vec::new(),
+        }
+    }
+
+    /// Takes a heading, an assignment or a line that is neither.
+    fn statement(&mut self) {
+        self.skip(char::is_whitespace);
+        match self.next_char() {
+            None => {}
+            Some('#') => self.comment(),
+            Some('[') => self.heading_line(),
+            Some(_) => match self.find("=", "\n#") {
+                Some(equals) => {
+                    let kind = self.assigned_name(equals, self.heading);
+                    self.value(kind);
+                    if self.open.is_empty() {
+                        self.rest_of_line(kind);
+                    }
+                }
+                None => self.line_without_equals(),
+            },
+        }
+    }
+
+    /// Takes one item of a list, its end, or what separates items.
+    fn list_item(&mut self, kind: NameKind) {
+        self.skip(|c| c.is_whitespace() || c == ',');
+        match self.next_char() {
+            None => {}
+            Some('#') => self.comment(),
+            Some(']' | '}') => self.close(),
+            Some('[') if self.is_at_heading() => self.heading_line(),
+            Some(_) => self.value(kind),
+        }
+    }
+
+    /// Takes one assignment of an inline table, its end, or what separates assignments.
+    fn table_entry(&mut self, kind: NameKind) {
+        self.skip(|c| c.is_whitespace() || c == ',');
+        match self.next_char() {
+            None => {}
+            Some('#') => self.comment(),
+            Some(']' | '}') => self.close(),
+            Some('[') if self.is_at_heading() => self.heading_line(),
+            Some(_) => match self.find("=", "\n#,[]{}") {
+                Some(equals) => {
+                    let kind = self.assigned_name(equals, kind);
+                    self.value(kind);
+                }
+                None => self.value(kind),
+            },
+        }
+    }
+
+    /// Takes the name before an equals sign, and returns the kind of its value.
+    fn assigned_name(&mut self, equals: usize, outer: NameKind) -> NameKind {
+        let mut kind = outer;
+        for part in name_parts(self.text, self.at..equals) {
+            let name = unquoted(self.text.get(part.clone()).unwrap_or_default());
+            kind = kind.within(name);
+            self.hide_name(part, name);
+        }
+        self.at = equals + 1;
+        kind
+    }
+
+    /// Takes a value, or the beginning of a list or a table.
+    fn value(&mut self, kind: NameKind) {
+        self.skip(|c| c == ' ' || c == '\t');
+        let rest = self.rest();
+        match self.next_char() {
+            Some('[') => {
+                self.open.push(OpenValue::List(kind));
+                self.at += 1;
+            }
+            Some('{') => {
+                self.open.push(OpenValue::Table(kind));
+                self.at += 1;
+            }
+            Some('"') if rest.starts_with("\"\"\"") => self.long_text("\"\"\""),
+            Some('\'') if rest.starts_with("'''") => self.long_text("'''"),
+            Some(quote @ ('"' | '\'')) => self.quoted_text(quote, kind),
+            Some('\n') | None => {}
+            Some(_) => self.bare_text(kind),
+        }
+    }
+
+    /// Hides a text of several lines: no value that needs a message has several.
+    fn long_text(&mut self, quotes: &str) {
+        let start = self.at;
+        let inner = self.rest().get(quotes.len()..).unwrap_or_default();
+        let len = inner.find(quotes).map_or(inner.len(), |end| end + quotes.len());
+        self.at += quotes.len() + len;
+        self.hide(start..self.at);
+    }
+
+    /// Takes a text up to its second quote or the end of the line.
+    fn quoted_text(&mut self, quote: char, kind: NameKind) {
+        let start = self.at;
+        let end = quoted_end(self.rest(), quote);
+        self.at += end;
+        let written = self.text.get(start..self.at).unwrap_or_default();
+        let content = written.get(1..).unwrap_or_default();
+        let content = content.strip_suffix(quote).unwrap_or(content);
+        if !may_show(kind, content) {
+            self.hide(start..self.at);
+        }
+    }
+
+    /// Takes a number, a boolean or a text without quotes.
+    fn bare_text(&mut self, kind: NameKind) {
+        let ends: &[char] = if self.open.is_empty() {
+            &['\n', '#']
+        } else {
+            &['\n', '#', ',', ']', '}']
+        };
+        let rest = self.rest();
+        let len = rest.find(ends).unwrap_or(rest.len());
+        let (start, written) = (self.at, rest.get(..len).unwrap_or_default());
+        self.at += len;
+        if !may_show(kind, written.trim()) {
+            self.hide(start..self.at);
+        }
+    }
+
+    /// Takes what follows a value in its line.
+    fn rest_of_line(&mut self, kind: NameKind) {
+        self.skip(|c| c == ' ' || c == '\t' || c == '\r');
+        match self.next_char() {
+            None | Some('\n') => {}
+            Some('#') => self.comment(),
+            Some(_) => {
+                let start = self.at;
+                self.skip(|c| c != '\n');
+                let written = self.text.get(start..self.at).unwrap_or_default();
+                if kind != NameKind::Plain || !is_plain_value(written.trim()) {
+                    self.hide(start..self.at);
+                }
+            }
+        }
+    }
+
+    /// Takes a line such as `api_key: abc`: the rest of it belongs to its first word.
+    fn line_without_equals(&mut self) {
+        let rest = self.rest();
+        let line = rest.split('\n').next().unwrap_or_default();
+        let named = line.trim_start_matches(['"', '\'']);
+        let start = self.at + line.len() - named.len();
+        let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == '.';
+        let len = named.find(|c| !is_name(c)).unwrap_or(named.len());
+        let (name, after) = named.split_at(len);
+        let kind = self.heading.within(name.rsplit('.').next().unwrap_or(name));
+        let value = after.trim_matches([' ', '\t', ':', '"', '\'', '\r']);
+        let end = self.at + line.len();
+        let is_shown = value.is_empty() || may_show(kind, value);
+        let is_key = is_plain_name(name) && name.starts_with(char::is_alphabetic);
+        if !is_shown && is_key {
+            self.hide(start + len..end);
+        } else if !is_shown || !is_plain_name(name) {
+            self.hide(start..end);
+        }
+        self.at = end;
+    }
+
+    /// Takes a heading, which ends what is open. Its second part is a name that a user chose, such as an
+    /// API's.
+    fn heading_line(&mut self) {
+        self.open.clear();
+        self.skip(|c| c == '[');
+        let line_end = self.at + self.rest().find('\n').unwrap_or(self.rest().len());
+        let end = self.find("]", "\n").unwrap_or(line_end);
+        let mut kind = NameKind::Plain;
+        for (at, part) in name_parts(self.text, self.at..end).into_iter().enumerate() {
+            let name = unquoted(self.text.get(part.clone()).unwrap_or_default());
+            if at != 1 {
+                kind = kind.within(name);
+            }
+            self.hide_name(part, name);
+        }
+        self.heading = kind;
+        self.at = end;
+        self.skip(|c| c == ']');
+        self.rest_of_line(NameKind::Secret);
+    }
+
+    fn comment(&mut self) {
+        let start = self.at;
+        self.skip(|c| c != '\n');
+        self.blank(start..self.at);
+    }
+
+    fn close(&mut self) {
+        self.open.pop();
+        self.at += 1;
+        if self.open.is_empty() {
+            self.rest_of_line(NameKind::Plain);
+        }
+    }
+
+    /// Returns true at the beginning of a line that is a heading of bare names: no list has such an item.
+    fn is_at_heading(&self) -> bool {
+        let before = self.text.get(..self.at).unwrap_or_default();
+        if !before.trim_end_matches([' ', '\t']).ends_with('\n') {
+            return false;
+        }
+        let line = self.rest().split('\n').next().unwrap_or_default().trim();
+        let inner = line.trim_start_matches('[').trim_end_matches(']');
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        line.ends_with(']') && inner.starts_with(|c: char| c.is_ascii_alphabetic()) && inner.chars().all(is_name)
+    }
+
+    /// Returns the place of a character outside of quotes, before one of these ends.
+    fn find(&self, wanted: &str, ends: &str) -> Option<usize> {
+        let rest = self.rest();
+        let mut at = 0;
+        while let Some(c) = rest.get(at..)?.chars().next() {
+            match c {
+                c if wanted.contains(c) => return Some(self.at + at),
+                c if ends.contains(c) => return None,
+                '"' | '\'' => at += quoted_end(rest.get(at..)?, c),
+                c => at += c.len_utf8(),
+            }
+        }
+        None
+    }
+
+    fn hide_name(&mut self, span: Range<usize>, name: &str) {
+        if !is_plain_name(name) {
+            self.hide(span);
+        }
+    }
+
+    fn hide(&mut self, span: Range<usize>) {
+        self.hidden.push(HiddenSpan { span, cover: '*' });
+    }
+
+    /// Removes a comment: it helps with no error, and it may hold what was commented out.
+    fn blank(&mut self, span: Range<usize>) {
+        self.hidden.push(HiddenSpan { span, cover: ' ' });
+    }
+
+    fn rest(&self) -> &'t str {
+        self.text.get(self.at..).unwrap_or_default()
+    }
+
+    fn next_char(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn skip(&mut self, is_skipped: impl Fn(char) -> bool) {
+        let rest = self.rest();
+        self.at += rest.find(|c| !is_skipped(c)).unwrap_or(rest.len());
+    }
+
+    fn skip_char(&mut self) {
+        self.at += self.next_char().map_or(1, char::len_utf8);
+    }
+}
+
+/// Returns the length of a quoted text, up to its second quote or the end of the line.
+fn quoted_end(text: &str, quote: char) -> usize {
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            '\n' => return at,
+            '\\' if quote == '"' => is_escaped = !is_escaped,
+            c if c == quote && !is_escaped => return at + 1,
+            _ => is_escaped = false,
+        }
+    }
+    text.len()
+}
+
+/// Returns the parts of a dotted name.
+fn name_parts(text: &str, span: Range<usize>) -> Vec<Range<usize>> {
+    let name = text.get(span.clone()).unwrap_or_default();
+    let (mut parts, mut from, mut at) = (Vec::new(), 0, 0);
+    while let Some(c) = name.get(at..).and_then(|rest| rest.chars().next()) {
+        match c {
+            '"' | '\'' => at += quoted_end(name.get(at..).unwrap_or_default(), c),
+            '.' => {
+                parts.push(from..at);
+                at += 1;
+                from = at;
+            }
+            c => at += c.len_utf8(),
+        }
+    }
+    parts.push(from..name.len());
+    let placed = |part: Range<usize>| {
+        let written = name.get(part.clone()).unwrap_or_default();
+        let start = span.start + part.start + written.len() - written.trim_start().len();
+        start..start + written.trim().len()
+    };
+    parts.into_iter().map(placed).collect()
+}
+
+fn unquoted(name: &str) -> &str {
+    name.trim().trim_matches(['"', '\''])
+}
