@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::http_values::{read_headers, read_method, read_url};
 use super::{credential, rules, unreachable_routes};
-use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, ThrottledRetry, Timeouts, TlsTrust};
+use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, StaleOffline, ThrottledRetry, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
@@ -24,6 +24,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     let headers = read_headers(&table.section("headers"));
     let retry = read_retry(table);
     let (cache, stale_if_error) = read_caching(table);
+    let stale_offline = table.read("stale_offline", read_choice(&StaleOffline::NAMED));
     let methods = table.read("methods", |item| Ok(item.read_items(read_method)));
     let methods = methods.unwrap_or_default();
     let proxy = table.read("proxy", read_proxy);
@@ -45,6 +46,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
         retry,
         cache,
         stale_if_error,
+        stale_offline: stale_offline.unwrap_or_default(),
         methods,
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
