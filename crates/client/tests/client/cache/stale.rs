@@ -170,8 +170,8 @@ fn offline_mode_serves_any_response_and_marks_it() {
     }
 }
 
-// Each response is fresh for a minute, except for the first two. The last column names the cache that is neither
-// private nor shared by a directive of its own: only without a credential it obeys the directives of shared caches.
+// Each response but the first two is fresh for a minute. The columns: served fresh, served stale to a caller with a
+// credential, and without one, where the directives of shared caches apply, too.
 #[test]
 fn offline_mode_serves_nothing_stale_that_requires_validation() {
     let (private, shared) = (TestRequest::page(), TestRequest::page().with_credential(None));
