@@ -48,6 +48,7 @@ mod invalidation;
 mod key;
 mod lookup;
 mod memory;
+mod packed_head;
 mod query;
 mod report;
 mod secret_leak;

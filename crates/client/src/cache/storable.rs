@@ -12,6 +12,7 @@ use super::entry::{CacheEntry, StorageScope, without_hop_by_hop};
 use super::freshness::{FreshnessCheck, initial_age};
 use super::key::{Digest, is_noise};
 use super::lookup::{CacheableResponse, NotStored};
+use super::packed_head::pack_headers;
 use super::query::CacheQuery;
 use super::secret_leak::{self, EchoedSecret};
 use super::store::CacheStore;
@@ -60,7 +61,7 @@ pub(super) fn build_entry(
     let vary = selectors(response.headers).ok_or(NotStored::VaryAny)?;
     let entry = CacheEntry {
         status: response.status,
-        headers: without_hop_by_hop(response.headers),
+        headers: pack_headers(&without_hop_by_hop(response.headers)),
         received: now,
         initial_age: initial_age(response.headers, now, response.delay),
         selected: store.selection(&vary, query),
@@ -74,7 +75,11 @@ pub(super) fn build_entry(
     if entry.weight() > store.max_response {
         return Err(NotStored::TooLarge);
     }
-    set_scope(query, entry)
+    set_scope(query, entry).map(|entry| CacheEntry {
+        // The body keeps a read buffer alive, or one that grew beyond its length.
+        body: Bytes::copy_from_slice(&entry.body),
+        ..entry
+    })
 }
 
 /// Sets the storage of an entry by the secrets that it repeats.
@@ -101,7 +106,7 @@ pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, 
         }
     }
     Some(CacheEntry {
-        headers,
+        headers: pack_headers(&headers),
         received: now,
         initial_age: initial_age(response.headers, now, response.delay),
         ..old.clone()
