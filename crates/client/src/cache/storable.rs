@@ -61,7 +61,7 @@ pub(super) fn build_entry(
     let vary = selectors(response.headers).ok_or(NotStored::VaryAny)?;
     let entry = CacheEntry {
         status: response.status,
-        headers: pack_headers(&without_hop_by_hop(response.headers)),
+        headers: without_hop_by_hop(response.headers),
         received: now,
         initial_age: initial_age(response.headers, now, response.delay),
         selected: store.selection(&vary, query),
@@ -76,7 +76,8 @@ pub(super) fn build_entry(
         return Err(NotStored::TooLarge);
     }
     set_scope(query, entry).map(|entry| CacheEntry {
-        // The body keeps a read buffer alive, or one that grew beyond its length.
+        headers: pack_headers(&entry.headers),
+        // It keeps a read buffer alive, or one that grew beyond its length.
         body: Bytes::copy_from_slice(&entry.body),
         ..entry
     })
