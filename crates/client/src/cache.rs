@@ -207,15 +207,13 @@ impl Cache {
     }
 
     fn find_any(&self, query: &CacheQuery<'_>, now: WallTime, slot: SlotReader) -> Option<CachedResponse> {
-        match query.bypass() {
-            Some(BypassReason::Off | BypassReason::Method) => None,
-            _ => {
-                let entry = self.store.find(query, slot)?;
-                let check = FreshnessCheck::new(query, &entry);
-                let is_allowed = self.stale_offline == StaleOffline::Any || check.may_serve_offline(now);
-                is_allowed.then(|| CachedResponse::from_check(&entry, &check, now))
-            }
+        if let Some(BypassReason::Off | BypassReason::Method) = query.bypass() {
+            return None;
         }
+        let entry = self.store.find(query, slot)?;
+        let check = FreshnessCheck::new(query, &entry);
+        let is_allowed = self.stale_offline == StaleOffline::Any || check.may_serve_offline(now);
+        is_allowed.then(|| CachedResponse::from_check(&entry, &check, now))
     }
 
     /// Stores a response if it may be stored. A good response that may not be stored still removes
