@@ -46,6 +46,8 @@ pub struct Api {
     /// The additional time that a stale response may be used if the API fails; zero adds nothing. Choose
     /// the age at which a response is still better than none.
     pub stale_if_error: Duration,
+    /// The stale responses that serve calls while none may be sent.
+    pub stale_offline: StaleOffline,
     /// The allowed methods; none means all.
     pub methods: Vec<Method>,
     /// The proxy.
@@ -73,6 +75,7 @@ impl Api {
             retry: RetryConfig::default(),
             cache: CacheMode::default(),
             stale_if_error: Duration::ZERO,
+            stale_offline: StaleOffline::default(),
             methods: Vec::new(),
             proxy: Proxy::default(),
             trust: TlsTrust::default(),
@@ -167,6 +170,19 @@ outflow_core::named_enum! {
         Any = "any",
         /// Idempotent ones only.
         Idempotent = "idempotent",
+    }
+}
+
+outflow_core::named_enum! {
+    /// Stale responses that serve calls while none may be sent: in `Sleep`, in `CacheOnly`, and for a caller that
+    /// asks for the cache alone.
+    #[derive(Default)]
+    pub enum StaleOffline {
+        /// All that do not require revalidation.
+        #[default]
+        Allowed = "allowed",
+        /// All, against the directives of the response.
+        Any = "any",
     }
 }
 

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, StatusCode, header};
+use http::{HeaderMap, Method, StatusCode};
 use outflow_core::WallTime;
 
 pub use self::cache_status::{CacheStatus, ForwardReason};
@@ -33,6 +33,7 @@ pub use self::single_flight::{FlightBounds, FlightRole, FollowFuture, FollowResu
 use self::entry::{CacheEntry, EntrySlot};
 use self::freshness::FreshnessCheck;
 use self::store::CacheStore;
+use crate::api::StaleOffline;
 
 mod cache_control;
 mod cache_status;
@@ -47,6 +48,7 @@ mod invalidation;
 mod key;
 mod lookup;
 mod memory;
+mod packed_head;
 mod query;
 mod report;
 mod secret_leak;
@@ -123,6 +125,7 @@ impl Default for CacheSettings {
 pub struct Cache {
     store: Arc<CacheStore>,
     stale_if_error: Duration,
+    stale_offline: StaleOffline,
 }
 
 impl Cache {
@@ -137,6 +140,7 @@ impl Cache {
     pub fn open(settings: CacheSettings) -> Result<Self, CacheError> {
         Ok(Self {
             stale_if_error: Duration::ZERO,
+            stale_offline: StaleOffline::default(),
             store: Arc::new(CacheStore::open(&settings)?),
         })
     }
@@ -147,8 +151,17 @@ impl Cache {
     #[must_use]
     pub fn stale_if_error(&self, max_stale: Duration) -> Self {
         Self {
-            store: Arc::clone(&self.store),
             stale_if_error: max_stale,
+            ..self.clone()
+        }
+    }
+
+    /// Returns the cache with another choice of the stale responses that serve calls while none may be sent.
+    #[must_use]
+    pub fn stale_offline(&self, stale_offline: StaleOffline) -> Self {
+        Self {
+            stale_offline,
+            ..self.clone()
         }
     }
 
@@ -182,7 +195,8 @@ impl Cache {
         }
     }
 
-    /// Returns the stored response, however stale, for when nothing may be sent. It states its age.
+    /// Returns the stored response, however stale, for when nothing may be sent. It states its age. A
+    /// response that requires revalidation is served stale only with [`StaleOffline::Any`].
     pub fn lookup_any(&self, query: &CacheQuery<'_>, now: WallTime) -> Option<CachedResponse> {
         self.find_any(query, now, CacheStore::slot)
     }
@@ -193,10 +207,13 @@ impl Cache {
     }
 
     fn find_any(&self, query: &CacheQuery<'_>, now: WallTime, slot: SlotReader) -> Option<CachedResponse> {
-        match query.bypass() {
-            Some(BypassReason::Off | BypassReason::Method) => None,
-            _ => Some(CachedResponse::new(query, &self.store.find(query, slot)?, now)),
+        if let Some(BypassReason::Off | BypassReason::Method) = query.bypass() {
+            return None;
         }
+        let entry = self.store.find(query, slot)?;
+        let check = FreshnessCheck::new(query, &entry);
+        let is_allowed = self.stale_offline == StaleOffline::Any || check.may_serve_offline(now);
+        is_allowed.then(|| CachedResponse::from_check(&entry, &check, now))
     }
 
     /// Stores a response if it may be stored. A good response that may not be stored still removes
@@ -261,15 +278,10 @@ impl Cache {
     }
 
     /// Returns true if the response may also go to equal concurrent requests. It need not be
-    /// storable: a failure may be shared, too.
-    pub fn may_share(&self, query: &CacheQuery<'_>, headers: &HeaderMap) -> bool {
-        let Some(control) = cache_control::CacheControl::from_headers(headers) else {
-            return false;
-        };
-        let is_private = control.has("private") && !query.is_personal();
-        let varies = storable::selectors(headers).is_none_or(|names| names.iter().any(key::is_noise));
-        let cookie = headers.contains_key(header::SET_COOKIE);
-        query.bypass().is_none() && !is_private && !varies && !cookie && !control.has("no-store")
+    /// storable: a failure may be shared, too. A private response is not: equal credentials do not
+    /// prove one user. Nor is one that states to be stale on arrival.
+    pub fn may_share(&self, query: &CacheQuery<'_>, headers: &HeaderMap, now: WallTime) -> bool {
+        query.bypass().is_none() && storable::is_shareable(query, headers, now)
     }
 
     /// Finds a response that is only on disk: a lookup would read a file.

@@ -36,8 +36,8 @@ mod upstream;
 
 pub use self::http::{Connect, Connecting, HOP_BY_HOP, InvalidTransport, IoStream, Resolve, ResolveError, Resolving};
 pub use api::{
-    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, ThrottledRetry, Timeouts,
-    TlsTrust,
+    AddressPolicy, Api, CacheMode, Credential, CredentialPlacement, Proxy, RetryConfig, StaleOffline, ThrottledRetry,
+    Timeouts, TlsTrust,
 };
 pub use base_url::{BaseUrl, InvalidBaseUrl, InvalidPath};
 pub use cache::{Cache, CacheError, CacheSettings, CacheStatus};

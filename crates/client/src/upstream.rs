@@ -277,6 +277,12 @@ impl Upstream {
         self.shared.with(|state, _| state.health_state(group))
     }
 
+    /// Returns true if a target's circuit lets no call go now, not even a probe.
+    pub(crate) fn is_asleep(&self, target: Target) -> bool {
+        let group = self.shared.routes.load().resolve(target);
+        self.shared.with(|state, now| state.is_asleep(group, now))
+    }
+
     /// Returns true if an operator forces the health of a target's circuit.
     pub fn is_forced(&self, target: Target) -> bool {
         let group = self.shared.routes.load().resolve(target);

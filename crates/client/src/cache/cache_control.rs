@@ -40,11 +40,11 @@ impl CacheControl {
     }
 
     /// Formats the directives for the library. Field lists (`no-cache="set-cookie"`) lose their
-    /// fields, which makes them stricter. `no-cache` adds `must-revalidate`, or a request's
-    /// `max-stale` would override it.
+    /// fields, which makes them stricter. The library takes `proxy-revalidate` for "never fresh",
+    /// so it does not get it: the caller forbids stale responses itself.
     pub(super) fn to_header(&self) -> HeaderValue {
         let mut text = String::new();
-        for (name, value) in &self.directives {
+        for (name, value) in self.directives.iter().filter(|(name, _)| name != "proxy-revalidate") {
             let separator = if text.is_empty() { "" } else { ", " };
             let seconds_value = value.as_deref().and_then(parse_seconds);
             // Writing into a string cannot fail.
@@ -55,9 +55,6 @@ impl CacheControl {
                 }
                 _ => write!(text, "{separator}{name}"),
             };
-        }
-        if self.has("no-cache") {
-            text.push_str(", must-revalidate");
         }
         HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("no-store"))
     }
@@ -82,7 +79,7 @@ fn parse_directive(part: &str) -> Option<(String, Option<String>)> {
 }
 
 /// Parses whole seconds; larger numbers mean forever.
-fn parse_seconds(text: &str) -> Option<u64> {
+pub(super) fn parse_seconds(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -115,7 +112,7 @@ mod tests {
     fn a_comma_in_quotes_ends_no_directive() {
         let control = read("no-cache=\"set-cookie, max-age\", max-age=\"7\"");
         assert_eq!(control.directives.len(), 2);
-        assert_eq!(control.to_header(), "no-cache, max-age=7, must-revalidate");
+        assert_eq!(control.to_header(), "no-cache, max-age=7");
     }
 
     #[test]

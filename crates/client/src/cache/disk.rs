@@ -107,6 +107,8 @@ impl CacheDir {
             return Err(io::ErrorKind::InvalidData.into());
         }
         file.take(max).read_to_end(&mut content)?;
+        // The response lives in this buffer, and its length is what counts.
+        content.shrink_to_fit();
         Ok(content.into())
     }
 

@@ -13,14 +13,16 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use outflow_core::WallTime;
 
 use super::key::Digest;
+use super::packed_head::{BUFFER_OVERHEAD, head_weight};
 use crate::http::HOP_BY_HOP;
 
 /// Stored response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct CacheEntry {
     pub(super) status: StatusCode,
-    /// Without hop-by-hop headers.
+    /// Without hop-by-hop headers, and packed.
     pub(super) headers: HeaderMap,
+    /// In memory of its own.
     pub(super) body: Bytes,
     /// Time of receipt.
     pub(super) received: WallTime,
@@ -51,14 +53,10 @@ impl CacheEntry {
 
     /// Returns the size in memory, in bytes.
     pub(super) fn weight(&self) -> u64 {
-        let headers: usize = self
-            .headers
-            .iter()
-            .map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD)
-            .sum();
-        let names = self.vary.len() * HEADER_OVERHEAD;
-        let bytes = headers.saturating_add(names).saturating_add(self.body.len());
-        u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(ENTRY_OVERHEAD)
+        let names = self.vary.len() * size_of::<HeaderName>();
+        let fixed = size_of::<Self>() + BUFFER_OVERHEAD + names;
+        let bytes = head_weight(&self.headers) + fixed;
+        u64::try_from(self.body.len().saturating_add(bytes)).unwrap_or(u64::MAX)
     }
 }
 
@@ -118,7 +116,7 @@ impl EntrySlot {
 
     /// Returns the size in memory, in bytes; never zero.
     pub(super) fn weight(&self) -> u64 {
-        self.weight.saturating_add(ENTRY_OVERHEAD)
+        self.weight.saturating_add(SLOT_OVERHEAD)
     }
 }
 
@@ -145,11 +143,9 @@ const ABOUT_THIS_RESPONSE: [&str; 2] = ["proxy-authentication-info", "age"];
 /// Languages times encodings of one page in practice; a server with more is not worth it.
 const MAX_VARIANTS: usize = 8;
 
-/// Approximate overhead of a map per header.
-const HEADER_OVERHEAD: usize = 64;
-
-/// Approximate size of keys, counters and pointers around an entry: an empty one is not free.
-const ENTRY_OVERHEAD: u64 = 256;
+/// Size of a slot without its entries: the slot itself, its place in the map, in the sorted keys and among the keys
+/// that the map remembers of evicted slots. Tables have space to grow, up to half of each.
+const SLOT_OVERHEAD: u64 = 320;
 
 #[cfg(test)]
 mod tests {

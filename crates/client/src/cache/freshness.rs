@@ -12,7 +12,7 @@ use http::{Method, StatusCode, Uri};
 use http_cache_semantics::{BeforeRequest, CacheOptions, CachePolicy, RequestLike, ResponseLike};
 use outflow_core::{HttpDate, WallTime};
 
-use super::cache_control::{CacheControl, FOREVER};
+use super::cache_control::{CacheControl, FOREVER, parse_seconds};
 use super::entry::CacheEntry;
 use super::query::CacheQuery;
 use crate::api::CacheMode;
@@ -70,8 +70,10 @@ impl<'a> FreshnessCheck<'a> {
         let Some(age) = self.age(now) else {
             return false;
         };
-        let is_expired = matches!(self.source, FreshnessSource::Heuristic) && age >= self.lifetime;
-        satisfied && !is_expired
+        // A request may accept a stale response (`max-stale`), but not against the response's directives. A
+        // heuristic lifetime is ours to end.
+        let is_final = matches!(self.source, FreshnessSource::Heuristic) || self.forbids_stale();
+        satisfied && !(is_final && age >= self.lifetime)
     }
 
     /// Returns the remaining freshness, or the time since it ended.
@@ -97,6 +99,22 @@ impl<'a> FreshnessCheck<'a> {
             .filter_map(|control| control.seconds("stale-if-error"));
         let window = stated.map(Duration::from_secs).fold(default, Duration::max);
         window > Duration::ZERO && stale <= window && !self.forbids_stale() && !request.has("no-cache")
+    }
+
+    /// Returns true if the response may be served while nothing may be sent: it is fresh, or no
+    /// directive forbids to serve it stale. The request's wish for confirmation cannot be met.
+    pub(super) fn may_serve_offline(&self, now: WallTime) -> bool {
+        matches!(self.freshness(now), Freshness::For(_)) || !self.forbids_stale()
+    }
+
+    /// Returns true if the response may also go to requests that were sent while it was awaited. One
+    /// that states to be stale on arrival serves only its own request.
+    pub(super) fn may_share(&self, now: WallTime) -> bool {
+        match self.source {
+            FreshnessSource::Forced(_) => true,
+            FreshnessSource::Stated => matches!(self.freshness(now), Freshness::For(_)),
+            FreshnessSource::Heuristic => !self.control.has("no-cache"),
+        }
     }
 
     /// Returns the used part of the lifetime; `None` if the clock is before the receipt. A forced
@@ -153,10 +171,11 @@ enum FreshnessSource {
 impl FreshnessSource {
     fn new(query: &CacheQuery<'_>, entry: &CacheEntry, control: &CacheControl) -> Self {
         let is_success = query.method == Method::GET && entry.status.is_success();
-        let stated = ["max-age", "s-maxage", "immutable"];
+        let is_stated = control.has("max-age") || control.has("immutable");
+        let is_stated_shared = control.has("s-maxage") && !query.is_personal();
         match query.mode {
             CacheMode::Force(ttl) if is_success => Self::Forced(ttl),
-            _ if stated.iter().any(|name| control.has(name)) => Self::Stated,
+            _ if is_stated || is_stated_shared => Self::Stated,
             _ if entry.headers.contains_key(header::EXPIRES) => Self::Stated,
             _ => Self::Heuristic,
         }
@@ -180,11 +199,17 @@ impl FreshnessSource {
             let value = HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("max-age=0"));
             headers.insert(header::CACHE_CONTROL, value);
         } else {
-            let stated = TIME_HEADERS.into_iter().filter_map(|name| {
-                let value = normalize_date(entry.headers.get(&name)?, entry.received);
-                Some((name, value))
-            });
-            headers.extend(stated);
+            let dates = [header::DATE, header::LAST_MODIFIED].into_iter();
+            headers.extend(dates.filter_map(|name| {
+                let date = normalize_date(entry.headers.get(&name)?, entry.received)?;
+                Some((name, date))
+            }));
+            if let Some(expires) = entry.headers.get(header::EXPIRES) {
+                headers.insert(header::EXPIRES, normalize_expires(expires, entry.received));
+            }
+            if let Some(pragma) = entry.headers.get(header::PRAGMA) {
+                headers.insert(header::PRAGMA, pragma.clone());
+            }
             if entry.headers.contains_key(header::CACHE_CONTROL) {
                 headers.insert(header::CACHE_CONTROL, control.to_header());
             }
@@ -256,10 +281,11 @@ impl ResponseLike for ResponseDirectives {
 }
 
 /// Returns the age of a response at receipt: the larger of its `Age` and the age by its `Date`,
-/// with the time that the response took added.
+/// with the time that the response took added. Of several values of `Age` the first counts.
 pub(super) fn initial_age(headers: &HeaderMap, received: WallTime, delay: Duration) -> Duration {
     let text = headers.get(header::AGE).and_then(|age| age.to_str().ok());
-    let stated = text.and_then(|age| age.trim().parse().ok()).unwrap_or(0);
+    let first = text.and_then(|ages| ages.split(',').next());
+    let stated = first.and_then(|age| parse_seconds(age.trim())).unwrap_or(0);
     let stated = Duration::from_secs(stated).saturating_add(delay);
     let date = headers
         .get(header::DATE)
@@ -272,11 +298,20 @@ pub(super) fn initial_age(headers: &HeaderMap, received: WallTime, delay: Durati
     stated.max(apparent).min(Duration::from_secs(FOREVER))
 }
 
-/// Rewrites a date in the form that the library reads; other values stay.
-fn normalize_date(value: &HeaderValue, now: WallTime) -> HeaderValue {
-    let date = HttpDate::read(value.as_bytes(), now).ok();
-    date.and_then(|date| HeaderValue::from_str(&date.to_string()).ok())
-        .unwrap_or_else(|| value.clone())
+/// Rewrites a date in the form that the library reads; `None` if it is no date. The library would
+/// accept some that are none.
+fn normalize_date(value: &HeaderValue, now: WallTime) -> Option<HeaderValue> {
+    let date = HttpDate::read(value.as_bytes(), now).ok()?;
+    HeaderValue::from_str(&date.to_string()).ok()
+}
+
+/// Rewrites the end of a lifetime; one that is no date is long past. A date in another zone than
+/// `GMT` is none here: a lenient reader of it would serve a stale response.
+fn normalize_expires(value: &HeaderValue, now: WallTime) -> HeaderValue {
+    let zone = value.as_bytes().trim_ascii().rsplit(|byte| *byte == b' ').next();
+    let is_foreign = zone.is_some_and(|zone| zone.eq_ignore_ascii_case(b"utc") || zone == b"+0000");
+    let date = normalize_date(value, now).filter(|_| !is_foreign);
+    date.unwrap_or(HeaderValue::from_static("0"))
 }
 
 /// Caps the time: the library formats a date with every response and panics in the year 10000.
@@ -284,9 +319,6 @@ fn to_system_time(at: WallTime) -> SystemTime {
     let span = at.as_duration().min(LAST_DATE);
     UNIX_EPOCH.checked_add(span).unwrap_or(UNIX_EPOCH)
 }
-
-/// Time headers of a response apart from `Cache-Control`.
-const TIME_HEADERS: [HeaderName; 4] = [header::EXPIRES, header::DATE, header::LAST_MODIFIED, header::PRAGMA];
 
 /// About the year 9993 in hours after the epoch, safely before the last date that can be formatted.
 const LAST_DATE: Duration = Duration::from_hours(8024 * 8766);

@@ -1,15 +1,43 @@
 //! Rules for storing a response, and the stored form.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
 use outflow_core::WallTime;
 
+use super::cache_control::CacheControl;
 use super::entry::{CacheEntry, StorageScope, without_hop_by_hop};
 use super::freshness::{FreshnessCheck, initial_age};
+use super::key::{Digest, is_noise};
 use super::lookup::{CacheableResponse, NotStored};
+use super::packed_head::pack_headers;
 use super::query::CacheQuery;
 use super::secret_leak::{self, EchoedSecret};
 use super::store::CacheStore;
+
+/// Returns true if a response is not for one request alone: by its directives, its lifetime, its cookies and the
+/// headers that it varies by.
+pub(super) fn is_shareable(query: &CacheQuery<'_>, headers: &HeaderMap, now: WallTime) -> bool {
+    let Some(control) = CacheControl::from_headers(headers) else {
+        return false;
+    };
+    let is_personal = control.has("no-store") || control.has("private") || headers.contains_key(header::SET_COOKIE);
+    let varies = selectors(headers).is_none_or(|names| names.iter().any(is_noise));
+    let response = CacheEntry {
+        // Only the lifetime counts, and the library knows none of a failure.
+        status: StatusCode::OK,
+        headers: headers.clone(),
+        received: now,
+        initial_age: initial_age(headers, now, Duration::ZERO),
+        selected: Digest::default(),
+        vary: Vec::new(),
+        body: Bytes::new(),
+        scope: StorageScope::Memory,
+    };
+    !is_personal && !varies && FreshnessCheck::new(query, &response).may_share(now)
+}
 
 /// Builds the entry of a response, or returns why it is not stored.
 pub(super) fn build_entry(
@@ -47,7 +75,12 @@ pub(super) fn build_entry(
     if entry.weight() > store.max_response {
         return Err(NotStored::TooLarge);
     }
-    set_scope(query, entry)
+    set_scope(query, entry).map(|entry| CacheEntry {
+        headers: pack_headers(&entry.headers),
+        // It keeps a read buffer alive, or one that grew beyond its length.
+        body: Bytes::copy_from_slice(&entry.body),
+        ..entry
+    })
 }
 
 /// Sets the storage of an entry by the secrets that it repeats.
@@ -74,7 +107,7 @@ pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, 
         }
     }
     Some(CacheEntry {
-        headers,
+        headers: pack_headers(&headers),
         received: now,
         initial_age: initial_age(response.headers, now, response.delay),
         ..old.clone()

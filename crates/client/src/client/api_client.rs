@@ -93,9 +93,11 @@ impl ApiClient {
             upstream,
             transport: Arc::new(transport),
             auth,
-            cache: cache
-                .filter(|_| api.cache != CacheMode::Off)
-                .map(|cache| cache.stale_if_error(api.stale_if_error)),
+            cache: cache.filter(|_| api.cache != CacheMode::Off).map(|cache| {
+                cache
+                    .stale_if_error(api.stale_if_error)
+                    .stale_offline(api.stale_offline)
+            }),
             flights: Arc::new(SingleFlight::new()),
             retries: Arc::new(Mutex::new(retries.map_err(InvalidClientReason::Retries)?)),
             api: Arc::new(api),

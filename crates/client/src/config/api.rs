@@ -11,7 +11,7 @@ use smol_str::SmolStr;
 
 use super::http_values::{read_headers, read_method, read_url};
 use super::{credential, rules, unreachable_routes};
-use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, ThrottledRetry, Timeouts, TlsTrust};
+use crate::api::{AddressPolicy, Api, CacheMode, Proxy, RetryConfig, StaleOffline, ThrottledRetry, Timeouts, TlsTrust};
 use crate::base_url::BaseUrl;
 use crate::preset::Preset;
 
@@ -23,7 +23,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     let credential = credential::read_credential(table, environment);
     let headers = read_headers(&table.section("headers"));
     let retry = read_retry(table);
-    let (cache, stale_if_error) = read_caching(table);
+    let (cache, stale_if_error, stale_offline) = read_caching(table);
     let methods = table.read("methods", |item| Ok(item.read_items(read_method)));
     let methods = methods.unwrap_or_default();
     let proxy = table.read("proxy", read_proxy);
@@ -45,6 +45,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
         retry,
         cache,
         stale_if_error,
+        stale_offline,
         methods,
         proxy: proxy.unwrap_or_default(),
         trust: trust.unwrap_or_default(),
@@ -150,15 +151,22 @@ fn read_ttl(item: &FieldValue<'_>) -> Result<Duration, ValueError> {
     }
 }
 
-/// Reads the cache mode, and how long a stale response may replace a failed call.
-fn read_caching(table: &TableReader<'_>) -> (CacheMode, Duration) {
+/// Reads the cache mode, how long a stale response may replace a failed call, and which one serves without calls.
+fn read_caching(table: &TableReader<'_>) -> (CacheMode, Duration, StaleOffline) {
     let mode = table.read("cache", read_cache_mode).unwrap_or_default();
     let stale = table.read("stale_if_error", read_duration).unwrap_or_default();
-    if mode == CacheMode::Off && stale > Duration::ZERO {
-        let error = ValueError::warning("this API's responses are not cached, so none can be served stale");
-        table.report("stale_if_error", error.help("say `cache = \"standard\"`"));
+    let offline = table.read("stale_offline", read_choice(&StaleOffline::NAMED));
+    let offline = offline.unwrap_or_default();
+    for (key, is_set) in [
+        ("stale_if_error", stale > Duration::ZERO),
+        ("stale_offline", offline == StaleOffline::Any),
+    ] {
+        if mode == CacheMode::Off && is_set {
+            let error = ValueError::warning("this API's responses are not cached, so none can be served stale");
+            table.report(key, error.help("say `cache = \"standard\"`"));
+        }
     }
-    (mode, stale)
+    (mode, stale, offline)
 }
 
 /// Reads `"off"`, `"standard"` or `{ force = "5m" }`.

@@ -1,8 +1,8 @@
 //! Cache stage of a call.
 //!
 //! Before the permit, the stage serves a usable stored response. After the permit, it offers the
-//! server's response to the cache. If the server fails, it looks for a stale response that is
-//! better than none. Equal concurrent calls are one call and share the server's response; a
+//! server's response to the cache. If the server fails or may not be called, it looks for a stale
+//! response that is better than none. Equal concurrent calls are one call and share the server's response; a
 //! substitute for it is each call's own. A redirected response is not stored: it belongs to another
 //! address.
 //!
@@ -77,7 +77,7 @@ impl CacheStage<'_> {
     async fn response(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
         if call.request.spec.cache == CacheDirective::Only {
             self.load_from_disk(call.time_left()).await;
-            return self.serve_any(call, None);
+            return self.serve_offline(call).ok_or_else(|| cache_miss(call, None));
         }
         match self.look_up(call.time_left()).await {
             CacheLookup::Fresh(stored) => Ok(serve(call, stored, CacheLabel::Hit)),
@@ -89,6 +89,11 @@ impl CacheStage<'_> {
                 revalidate,
                 usable_on_error,
             } => {
+                if self.client.upstream.is_asleep(call.request.target)
+                    && let Some(response) = self.serve_offline(call)
+                {
+                    return Ok(response);
+                }
                 let old = StaleEntry {
                     stored,
                     conditions: revalidate,
@@ -164,7 +169,7 @@ impl CacheStage<'_> {
             }
         }
         let result = self.fetch_and_store(call, old.as_ref()).await;
-        let may_share = |response: &Response| self.cache.may_share(&self.query(), &response.headers);
+        let may_share = |response: &Response| self.cache.may_share(&self.query(), &response.headers, self.wall_now());
         shared_result::share(call, &result, may_share);
         match (result, old) {
             (Ok(response), Some(old)) if old.is_better_than(response.status) => {
@@ -236,8 +241,12 @@ impl CacheStage<'_> {
 
     /// Returns a substitute for a failed response.
     fn substitute(&self, call: &CallState<'_>, error: Error, old: Option<StaleEntry>) -> Result<Response, Error> {
-        if let Some(refusal) = error.refusal().filter(|refusal| is_cache_only(refusal)) {
-            return self.serve_any(call, Some(refusal.clone()));
+        if let Some(refusal) = error.refusal().filter(|refusal| is_asleep(refusal)) {
+            match self.serve_offline(call) {
+                Some(response) => return Ok(response),
+                None if is_cache_only(refusal) => return Err(cache_miss(call, Some(refusal.clone()))),
+                None => {}
+            }
         }
         match old {
             Some(old) if old.usable_on_error => Ok(serve(call, old.stored, CacheLabel::Stale)),
@@ -245,13 +254,11 @@ impl CacheStage<'_> {
         }
     }
 
-    /// Returns the stored response, however stale, or a cache miss with the refusal that led here.
-    fn serve_any(&self, call: &CallState<'_>, refusal: Option<Refusal>) -> Result<Response, Error> {
-        let Some(stored) = self.cache.lookup_any_in_memory(&self.query(), self.wall_now()) else {
-            return Err(cache_miss(call, refusal));
-        };
+    /// Returns the stored response that may be served while nothing may be sent, however stale.
+    fn serve_offline(&self, call: &CallState<'_>) -> Option<Response> {
+        let stored = self.cache.lookup_any_in_memory(&self.query(), self.wall_now())?;
         let lookup = label(&stored);
-        Ok(serve(call, stored, lookup))
+        Some(serve(call, stored, lookup))
     }
 
     /// Returns true if a write happened since the call started: the response may be older than
@@ -281,7 +288,13 @@ impl CacheStage<'_> {
     }
 }
 
-/// Returns true if the upstream is blocked without a known end: the cache then answers for the API.
+/// Returns true if the upstream lets nothing go: a stored response is better than the refusal.
+fn is_asleep(refusal: &Refusal) -> bool {
+    let cause = refusal.reason.state_cause();
+    cause.is_some_and(|cause| matches!(cause.state, HealthState::Sleep | HealthState::CacheOnly))
+}
+
+/// Returns true if the upstream is blocked without a known end: only the cache answers for the API.
 fn is_cache_only(refusal: &Refusal) -> bool {
     match &refusal.reason {
         RefusalReason::Blocked(cause) => {

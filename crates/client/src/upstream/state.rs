@@ -126,6 +126,16 @@ impl AdmissionState {
         self.pool.circuits.get_for(group).health.state()
     }
 
+    /// Returns true if a group's circuit lets no call go. A sleep that is over has ended, also if no call noticed.
+    pub(super) fn is_asleep(&mut self, group: u32, now: Nanos) -> bool {
+        let group = self.pool.limits.resolve(group);
+        self.serve_timer(self.pool.circuits.index_for(group), now);
+        matches!(
+            self.pool.circuits.get_for(group).health.state(),
+            HealthState::Sleep | HealthState::CacheOnly
+        )
+    }
+
     /// Returns true if an operator forces the health of a group's circuit.
     pub(super) fn is_forced(&mut self, group: u32) -> bool {
         let group = self.pool.limits.resolve(group);

@@ -1,6 +1,6 @@
 //! The decision about a call that is not made, cache included.
 
-use super::{CacheStage, is_cache_only, label};
+use super::{CacheStage, is_asleep, is_cache_only, label};
 use crate::cache::CacheLookup;
 use crate::client::{ApiClient, CacheDirective, CallSpec};
 use crate::error::Error;
@@ -14,7 +14,8 @@ pub(crate) async fn explain(client: &ApiClient, spec: Box<CallSpec>) -> Result<C
     let mut request = PreparedRequest::new(client, spec, now)?;
     let cache_request = request.cache_request.take();
     let (directive, options) = (request.spec.cache, request.acquire_options(now));
-    let decide = || client.upstream.decide(request.target, options);
+    let target = request.target;
+    let decide = || client.upstream.decide(target, options);
     match (&client.cache, cache_request) {
         (Some(cache), Some(cache_request)) => {
             let stage = CacheStage {
@@ -24,7 +25,8 @@ pub(crate) async fn explain(client: &ApiClient, spec: Box<CallSpec>) -> Result<C
                 flight_key: None,
             };
             let time_left = request.deadline.map(|deadline| deadline.since(now));
-            Ok(stage.explain(directive, time_left, decide).await)
+            let is_asleep = || client.upstream.is_asleep(target);
+            Ok(stage.explain(directive, time_left, is_asleep, decide).await)
         }
         _ if directive == CacheDirective::Only => Ok(CallDecision::Miss(None)),
         _ => Ok(decide()),
@@ -32,11 +34,13 @@ pub(crate) async fn explain(client: &ApiClient, spec: Box<CallSpec>) -> Result<C
 }
 
 impl CacheStage<'_> {
-    /// Takes the steps of [`response`](Self::response) in their order, where `decide` is the upstream's part.
+    /// Takes the steps of [`response`](Self::response) in their order, where `is_asleep` and `decide` are the
+    /// upstream's part.
     async fn explain(
         &self,
         directive: CacheDirective,
         time_left: Option<std::time::Duration>,
+        is_asleep: impl FnOnce() -> bool,
         decide: impl FnOnce() -> CallDecision,
     ) -> CallDecision {
         if directive == CacheDirective::Only {
@@ -48,16 +52,21 @@ impl CacheStage<'_> {
             _ if self.query().is_only_if_cached() => CallDecision::Miss(None),
             CacheLookup::NotCacheable(_) => decide(),
             CacheLookup::Missing => self.substituted(decide(), false),
-            CacheLookup::Stale { usable_on_error, .. } => self.substituted(decide(), usable_on_error),
+            CacheLookup::Stale { usable_on_error, .. } => match self.any_label() {
+                Some(label) if is_asleep() => CallDecision::Cached(label),
+                _ => self.substituted(decide(), usable_on_error),
+            },
         }
     }
 
     /// Replaces a refusal by the stored response that would be served in its place.
     fn substituted(&self, decision: CallDecision, is_usable: bool) -> CallDecision {
         match decision {
-            CallDecision::Refuse(refusal) if is_cache_only(&refusal) => match self.any_label() {
+            CallDecision::Refuse(refusal) if is_asleep(&refusal) => match self.any_label() {
                 Some(label) => CallDecision::Cached(label),
-                None => CallDecision::Miss(Some(refusal.reason)),
+                None if is_cache_only(&refusal) => CallDecision::Miss(Some(refusal.reason)),
+                None if is_usable => CallDecision::Cached(CacheLabel::Stale),
+                None => CallDecision::Refuse(refusal),
             },
             CallDecision::Refuse(_) if is_usable => CallDecision::Cached(CacheLabel::Stale),
             decision => decision,

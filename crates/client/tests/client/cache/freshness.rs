@@ -10,7 +10,7 @@ use outflow::core::WallTime;
 use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale};
 
 /// Offered at second 0 by a caller with a key; the last second of freshness, if any.
-const LIFETIMES: [(&str, Option<u64>); 19] = [
+const LIFETIMES: [(&str, Option<u64>); 31] = [
     ("cache-control: max-age=60", Some(59)),
     ("Cache-Control: MAX-AGE=\"60\"", Some(59)),
     ("cache-control: max-age=0", None),
@@ -19,6 +19,15 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
     // 40 of the 60 seconds passed elsewhere.
     ("cache-control: max-age=60\nage: 40", Some(19)),
     ("cache-control: max-age=60\nage: 60", None),
+    // The first of several ages counts, in one line or two; what is no number of seconds does not.
+    ("cache-control: max-age=60\nage: 40, 0", Some(19)),
+    ("cache-control: max-age=60\nage: 0, 60", Some(59)),
+    ("cache-control: max-age=60\nage: 40\nage: 0", Some(19)),
+    ("cache-control: max-age=60\nage: 0\nage: 60", Some(59)),
+    ("cache-control: max-age=60\nage: 60.5", Some(59)),
+    ("cache-control: max-age=60\nage: -60", Some(59)),
+    // More than 64 bits: too old for any lifetime.
+    ("cache-control: max-age=60\nage: 99999999999999999999", None),
     // By its date it is 10 seconds old.
     (
         "cache-control: max-age=60\ndate: Tue, 14 Nov 2023 22:13:10 GMT",
@@ -35,6 +44,13 @@ const LIFETIMES: [(&str, Option<u64>); 19] = [
     ),
     ("expires: Tue, 14 Nov 2023 22:14:20 GMT", Some(59)),
     ("expires: 0", None),
+    ("expires: tue, 14 nov 2023 22:14:20 gmt", Some(59)),
+    // Nearly dates, which a lenient reader accepts.
+    ("expires: Tue, 14 Nov 2023 22:14:20 UTC", None),
+    ("expires: Tue, 14 Nov 2023 22:14:20 +0000", None),
+    ("expires: Tue,  14 Nov  2023 22:14:20 GMT", None),
+    // An invalid date does not make the end of the lifetime invalid.
+    ("date: yesterday\nexpires: Tue, 14 Nov 2023 22:14:20 GMT", Some(59)),
     // `max-age` outweighs `Expires`, either way.
     ("expires: 0\ncache-control: max-age=60", Some(59)),
     // A tenth of 1000 seconds without change.

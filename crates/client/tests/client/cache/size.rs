@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use outflow::cache::{Cache, CacheSettings, CacheableResponse, NotStored, StoreDecision};
 
 use super::support::{TestRequest, at, headers_from, lookup};
+use crate::support::own_process::{MIB, is_alone, resident};
 
 fn settings(memory: u64) -> CacheSettings {
     CacheSettings {
@@ -48,14 +49,69 @@ fn memory_stays_flat_over_a_million_paths() {
     assert_eq!(lookup(&cache, &request, 1), "fresh", "the last one is there");
 }
 
-// 1 MiB: a sixteenth is 64 KiB, overhead included.
+/// Builds the parts of a response as a transport delivers them: slices of one large read buffer.
+fn from_read_buffer(number: u32, bytes: usize) -> (HeaderMap, Bytes) {
+    let lines = [
+        ("cache-control", "max-age=60".to_owned()),
+        ("content-type", "application/json".to_owned()),
+        ("etag", format!("\"{number:032}\"")),
+        ("x-request-id", format!("{number:036}")),
+    ];
+    let mut buffer: Vec<u8> = lines.iter().flat_map(|(_, value)| value.bytes()).collect();
+    let head = buffer.len();
+    buffer.resize(head + bytes, b'x');
+    buffer.resize(buffer.len().max(READ_BUFFER), 0);
+    let buffer = Bytes::from(buffer);
+    let (mut headers, mut start) = (HeaderMap::new(), 0);
+    for (name, value) in lines {
+        let slice = buffer.slice(start..start + value.len());
+        start += value.len();
+        headers.insert(name, HeaderValue::from_maybe_shared(slice).expect("text"));
+    }
+    (headers, buffer.slice(head..head + bytes))
+}
+
+/// Size from which hyper reads responses.
+const READ_BUFFER: usize = 8_192;
+
+// 32 MiB of a counter, of a JSON object and of a page of a list, each on top of the others: what the cache counts is
+// what the process holds, within a half. In one process alone, as others would share its memory.
+#[test]
+fn the_counted_size_is_the_resident_size() {
+    if !is_alone("cache::size::the_counted_size_is_the_resident_size") {
+        return;
+    }
+    let mut caches = Vec::new();
+    for bytes in [50, 2_000, 30_000] {
+        let (cache, before) = (Cache::open(settings(64 * MIB)).expect("a cache"), resident());
+        let (mut number, mut request) = (0, TestRequest::page());
+        while cache.report().memory < 32 * MIB {
+            number += 1;
+            request.uri = format!("https://api.example.com/{number}").parse().expect("a URI");
+            let (headers, body) = from_read_buffer(number, bytes);
+            let response = CacheableResponse {
+                status: StatusCode::OK,
+                headers: &headers,
+                body,
+                delay: Duration::ZERO,
+            };
+            assert_eq!(cache.offer(&request.query(), response, at(0)), StoreDecision::Stored);
+        }
+        let (counted, held) = (cache.report().memory, resident() - before);
+        assert!(held * 2 <= counted * 3, "{bytes}: {counted} counted, {held} resident");
+        assert!(counted * 2 <= held * 3, "{bytes}: {counted} counted, {held} resident");
+        caches.push(cache);
+    }
+}
+
+// 1 MiB: a sixteenth is 64 KiB, with the headers and their tables, which are less than 2 KiB.
 #[test]
 fn a_response_too_large_for_its_share_is_not_stored() {
     let cache = Cache::open(settings(1 << 20)).expect("a cache");
     let refused = StoreDecision::Not(NotStored::TooLarge);
     assert_eq!(offer(&cache, &TestRequest::page(), 1 << 16), refused);
     assert_eq!(
-        offer(&cache, &TestRequest::page(), (1 << 16) - 1024),
+        offer(&cache, &TestRequest::page(), (1 << 16) - 2048),
         StoreDecision::Stored
     );
     let large = Cache::open(settings(1 << 30)).expect("a cache");
@@ -65,7 +121,7 @@ fn a_response_too_large_for_its_share_is_not_stored() {
         "8 MiB are a download"
     );
     assert_eq!(
-        offer(&large, &TestRequest::page(), (8 << 20) - 1024),
+        offer(&large, &TestRequest::page(), (8 << 20) - 2048),
         StoreDecision::Stored
     );
 }

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use outflow::CacheMode;
 use outflow::cache::{BypassReason, Cache, CacheLookup, Freshness};
 use outflow::core::WallTime;
+use outflow::{CacheMode, StaleOffline};
 
 use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale};
 
@@ -155,7 +155,7 @@ fn a_request_may_widen_or_refuse_the_stale_window() {
 fn offline_mode_serves_any_response_and_marks_it() {
     let (cache, request) = (memory(), TestRequest::page());
     assert!(cache.lookup_any(&request.query(), at(0)).is_none(), "a miss is a miss");
-    offer(&cache, &request, "cache-control: max-age=60, must-revalidate", "body");
+    offer(&cache, &request, "cache-control: max-age=60", "body");
     let stored = cache.lookup_any(&request.query(), at(1_000)).expect("kept");
     assert_eq!(&stored.body[..], b"body");
     assert_eq!(stored.freshness, Freshness::StaleFor(Duration::from_secs(940)));
@@ -167,6 +167,48 @@ fn offline_mode_serves_any_response_and_marks_it() {
         request.clone().with("range", "bytes=0-1"),
     ] {
         assert!(cache.lookup_any(&request.query(), at(1_000)).is_some());
+    }
+}
+
+// Each response but the first two is fresh for a minute. The columns: served fresh, served stale to a caller with a
+// credential, and without one, where the directives of shared caches apply, too.
+#[test]
+fn offline_mode_serves_nothing_stale_that_requires_validation() {
+    let (private, shared) = (TestRequest::page(), TestRequest::page().with_credential(None));
+    for (order, fresh, stale_private, stale_shared) in [
+        ("no-cache", false, false, false),
+        ("no-cache, max-age=60", false, false, false),
+        ("max-age=60, must-revalidate", true, false, false),
+        ("max-age=60, Must-Revalidate", true, false, false),
+        ("max-age=60, proxy-revalidate", true, true, false),
+        ("max-age=60, s-maxage=60", true, true, false),
+        ("max-age=60", true, true, true),
+    ] {
+        for (request, stale) in [(&private, stale_private), (&shared, stale_shared)] {
+            let cache = memory();
+            offer(&cache, request, &format!("cache-control: {order}"), "body");
+            let serves = |cache: &Cache, secs| cache.lookup_any(&request.query(), at(secs)).is_some();
+            assert_eq!((serves(&cache, 59), serves(&cache, 60)), (fresh, stale), "{order}");
+            assert!(serves(&cache.stale_offline(StaleOffline::Any), 1_000), "{order}");
+        }
+    }
+}
+
+// RFC 9111, 5.2.2: a request cannot override what a response forbids.
+#[test]
+fn a_request_accepts_no_stale_response_against_its_directives() {
+    for (order, accepted) in [
+        ("max-age=60", true),
+        ("max-age=60, must-revalidate", false),
+        ("max-age=60, proxy-revalidate", false),
+        ("s-maxage=60", false),
+        ("no-cache, max-age=60", false),
+    ] {
+        let cache = memory();
+        let request = TestRequest::page().with_credential(None);
+        offer(&cache, &request, &format!("cache-control: {order}"), "body");
+        let lenient = request.with("cache-control", "max-stale=100");
+        assert_eq!(fresh(&cache, &lenient, 61).is_some(), accepted, "{order}");
     }
 }
 

@@ -1,10 +1,12 @@
 //! Visibility of stored responses between callers, and invalidation by writes.
 
+use std::time::Duration;
+
 use http::{HeaderMap, Method, StatusCode};
 use outflow::CacheMode;
 use outflow::cache::{Cache, CacheQuery};
 
-use super::support::{TestRequest, fresh, headers_from, lookup, memory, offer};
+use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer};
 
 const FRESH: &str = "cache-control: max-age=60";
 
@@ -136,22 +138,47 @@ fn a_write_invalidates_the_locations_its_response_names_at_its_origin() {
 }
 
 #[test]
-fn a_private_response_is_not_shared_in_flight() {
+fn a_response_for_one_request_is_not_shared_in_flight() {
     let cache = memory();
     let (own, anonymous) = (TestRequest::page(), TestRequest::page().with_credential(None));
-    let shared = |request: &TestRequest, lines: &str| cache.may_share(&request.query(), &headers_from(lines));
-    assert!(shared(&own, "") && shared(&anonymous, ""));
-    assert!(shared(&own, "cache-control: private") && !shared(&anonymous, "cache-control: private"));
+    let shared = |request: &TestRequest, lines: &str| cache.may_share(&request.query(), &headers_from(lines), at(0));
     for lines in [
         "set-cookie: a=b",
-        "cache-control: No-Store",
         "vary: *",
         "vary: traceparent",
+        "cache-control: No-Store",
+        "cache-control: private",
+        "cache-control: private, max-age=60",
+        "cache-control: private=\"x-name\"",
+        "cache-control: no-cache",
+        "cache-control: No-Cache, max-age=60",
+        "cache-control: max-age=0",
+        "cache-control: max-age=0, must-revalidate",
+        "cache-control: max-age=soon",
+        "cache-control: max-age=60\nage: 60",
+        "cache-control: max-age=60\ndate: Tue, 14 Nov 2023 22:12:20 GMT",
+        "expires: 0",
+        "expires: Tue, 14 Nov 2023 22:13:20 GMT",
     ] {
-        assert!(!shared(&own, lines), "{lines}");
+        assert!(!shared(&own, lines) && !shared(&anonymous, lines), "{lines}");
     }
-    assert!(shared(&own, "vary: accept"), "equal requests accept the same");
-    assert!(!cache.may_share(&own.clone().method(Method::POST).query(), &HeaderMap::new()));
+    for lines in [
+        "",
+        "vary: accept",
+        "cache-control: max-age=1",
+        "cache-control: must-revalidate, max-age=1",
+        "expires: Tue, 14 Nov 2023 22:13:21 GMT",
+        "etag: \"1\"",
+    ] {
+        assert!(shared(&own, lines) && shared(&anonymous, lines), "{lines}");
+    }
+    // Only a shared cache obeys `s-maxage`.
+    let lines = "cache-control: max-age=60, s-maxage=0";
+    assert!(shared(&own, lines) && !shared(&anonymous, lines));
+    // A configured lifetime outweighs the response's.
+    let forced = own.clone().mode(CacheMode::Force(Duration::from_mins(1)));
+    assert!(shared(&forced, "cache-control: no-cache, max-age=0") && !shared(&forced, "cache-control: private"));
+    assert!(!cache.may_share(&own.clone().method(Method::POST).query(), &HeaderMap::new(), at(0)));
 }
 
 #[test]

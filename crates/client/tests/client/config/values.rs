@@ -8,8 +8,8 @@ use outflow::core::{
     Pacing, Rate, Share,
 };
 use outflow::{
-    AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules, Timeouts, TlsTrust,
-    WaitMode, WhenAsleep,
+    AddressPolicy, AlertThresholds, Api, CacheMode, CredentialPlacement, HealthScope, Proxy, Rules, StaleOffline,
+    Timeouts, TlsTrust, WaitMode, WhenAsleep,
 };
 
 use super::support::{rates, read, seconds, with};
@@ -176,6 +176,7 @@ fn the_parser_reads_every_other_key_of_an_api() {
         dialects = ["upbit"]
         cache = { force = "5m" }
         stale_if_error = "1h"
+        stale_offline = "any"
         methods = ["GET", "PURGE"]
         proxy = "http://proxy.example:3128"
         trust = { file = "ca.pem" }
@@ -205,8 +206,8 @@ fn the_parser_reads_every_other_key_of_an_api() {
     assert_eq!(api.rules.adaptive, AdaptiveMode::Learn);
     assert!(api.rules.dialects.contains(Dialect::Upbit) && !api.rules.dialects.contains(Dialect::Ietf));
     assert_eq!(
-        (api.cache, api.stale_if_error),
-        (CacheMode::Force(seconds(300)), seconds(3_600))
+        (api.cache, api.stale_if_error, api.stale_offline),
+        (CacheMode::Force(seconds(300)), seconds(3_600), StaleOffline::Any)
     );
     assert_eq!(api.methods.len(), 2);
     assert_eq!(

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use outflow::core::HealthOverride;
+use outflow::core::{HealthOverride, HealthState};
 use outflow::event::CacheLabel;
 use outflow::{
-    Api, Cache, CacheDirective, CacheMode, CacheSettings, Credential, CredentialPlacement, Outflow, Response,
+    Api, Cache, CacheDirective, CacheMode, CacheSettings, CallDecision, Credential, CredentialPlacement, Outflow,
+    Response, StaleOffline,
 };
 use outflow_mock::{Fault, Latency, MockApi, MockResponse, Script, ScriptMatch};
 use outflow_testkit::{Background, FaultProxy};
@@ -79,6 +80,106 @@ async fn no_byte_leaves_while_offline() {
     }
 }
 
+// The response is a minute past its lifetime. By default it must be confirmed first, which nothing can do now.
+#[tokio::test(start_paused = true)]
+async fn an_offline_client_serves_nothing_stale_that_requires_validation() {
+    for control in [
+        "max-age=60, must-revalidate",
+        "max-age=60, no-cache",
+        "max-age=60, proxy-revalidate",
+        "max-age=60, s-maxage=60",
+    ] {
+        for held in [HealthOverride::CacheOnly, HealthOverride::Sleep] {
+            let bed = caching_server(control);
+            let strict = bed.client(with_cache);
+            let lenient = bed.client(|api| {
+                with_cache(api);
+                api.stale_offline = StaleOffline::Any;
+            });
+            for client in [&strict, &lenient] {
+                client.get("strict", "/a").send().await.expect("kept");
+                override_health(client, held);
+            }
+            tokio::time::sleep(2 * MINUTE).await;
+            let call = || strict.get("strict", "/a");
+            for result in [
+                call().send().await,
+                call().send_streaming().await,
+                call().cache(CacheDirective::Only).send().await,
+            ] {
+                let error = result.expect_err("not confirmed");
+                assert!(error.is_cache_miss(), "{control}: {error}");
+            }
+            let response = lenient.get("strict", "/a").send().await.expect("by configuration");
+            assert_eq!(response.from_cache(), Some(CacheLabel::Stale), "{control}");
+        }
+    }
+}
+
+/// Builds a client with a stale response to /a, whose API failed until it slept.
+async fn client_asleep(bed: &TestBed) -> Outflow {
+    let client = bed.client(|api| {
+        with_cache(api);
+        // A retry would wait for the end of the sleep.
+        api.retry.count = 0;
+    });
+    client.get("strict", "/a").send().await.expect("kept");
+    tokio::time::sleep(2 * MINUTE).await;
+    let failure = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
+    bed.mock.rewrite(failure);
+    let upstream = client.upstream("strict").expect("there");
+    let target = upstream.group("default").expect("there");
+    while upstream.state(target) != HealthState::Sleep {
+        client.get("strict", "/b").send().await.expect("a failure of the API");
+    }
+    client
+}
+
+// The API answers /a once and then fails until it sleeps; the response is stale by then. The sleep ends by timer, and
+// the next call is a probe.
+#[tokio::test(start_paused = true)]
+async fn an_api_asleep_serves_its_stored_response_at_once() {
+    let bed = caching_server("max-age=60");
+    let client = client_asleep(&bed).await;
+    let (before, began) = (bed.net.traffic(), tokio::time::Instant::now());
+    let said = client.get("strict", "/a").explain().await.expect("a decision");
+    assert_eq!(said, CallDecision::Cached(CacheLabel::Stale));
+    for call in [
+        client.get("strict", "/a").send().await,
+        client.get("strict", "/a").send_streaming().await,
+    ] {
+        let response = call.expect("from the cache");
+        assert_eq!(response.from_cache(), Some(CacheLabel::Stale));
+        assert_eq!(response.attempts(), 0);
+        assert!(status(&response).starts_with("outflow; hit; ttl=-"));
+        assert!(response.headers().contains_key("age"));
+    }
+    assert_eq!((bed.net.traffic(), began.elapsed()), (before, Duration::ZERO));
+    // Without a stored response a call still waits for a probe.
+    bed.mock.rewrite(Script::new());
+    let other = client.get("strict", "/b").send().await.expect("after the sleep");
+    assert!(other.status().is_success() && began.elapsed() > Duration::ZERO);
+    let again = client.get("strict", "/a").send().await.expect("awake");
+    assert_eq!(again.from_cache(), None);
+}
+
+// Calls with the kept response alone do not keep the API asleep.
+#[tokio::test(start_paused = true)]
+async fn a_sleep_ends_though_the_cache_serves_all_calls() {
+    let bed = caching_server("max-age=60");
+    let client = client_asleep(&bed).await;
+    bed.mock.rewrite(Script::new());
+    // The longest first sleep is far shorter than this.
+    for _ in 0..60 {
+        let response = client.get("strict", "/a").send().await.expect("kept or new");
+        if response.from_cache().is_none() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    panic!("no call probed the API");
+}
+
 // Uses a real socket, with a counting proxy in between.
 #[tokio::test]
 async fn no_packet_leaves_a_real_socket_while_offline() {
@@ -122,6 +223,33 @@ async fn concurrent_equal_calls_send_one_request() {
     assert_eq!(coalesced.count(), 49);
     let audit = bed.mock.audit();
     assert_eq!((audit.attempts("/a"), audit.attempts("/b")), (1, 1));
+}
+
+// Five equal calls at once. Each of these responses is for its own request, the last one because of the credential.
+#[tokio::test(start_paused = true)]
+async fn concurrent_equal_calls_share_no_response_for_one_request() {
+    for (control, key) in [
+        ("no-cache", None),
+        ("max-age=0", None),
+        ("private", Some("the-key-of-alice")),
+        ("private, max-age=60", Some("the-key-of-alice")),
+    ] {
+        let bed = caching_server(control);
+        let client = bed.client(|api| {
+            with_cache(api);
+            api.credential = key.map(|key| Credential {
+                secret: key.to_owned().into(),
+                place: CredentialPlacement::Bearer,
+            });
+        });
+        let mut load = CallLoad::on(&client);
+        for _ in 0..5 {
+            load.start("/a");
+        }
+        let ended = load.ended().await;
+        assert!(ended.iter().all(super::support::EndedCall::is_good), "{control}");
+        assert_eq!(bed.mock.audit().attempts("/a"), 5, "{control}");
+    }
 }
 
 // Fresh for a minute and usable for an hour after that if the server fails; two hours later it is
