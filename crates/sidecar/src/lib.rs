@@ -99,6 +99,11 @@ impl Sidecar {
         &self.memory
     }
 
+    /// Returns the limit of open files.
+    pub const fn descriptors(&self) -> DescriptorLimit {
+        self.descriptors
+    }
+
     /// Returns the number of connections that are served at once.
     pub fn max_connections(&self) -> u32 {
         let configured = self.config.load().max_connections;

@@ -11,14 +11,15 @@ use tokio::time::Instant;
 use super::support::{PATIENCE, echo};
 
 /// A sidecar in its own process, so that its memory can be measured.
-struct SidecarProcess {
+pub(super) struct SidecarProcess {
     process: Process,
-    address: String,
+    pub(super) address: String,
     _dir: tempfile::TempDir,
 }
 
 impl SidecarProcess {
-    fn start(url: &str) -> Self {
+    /// Starts in front of the API at this URL, with these lines for it.
+    pub(super) fn start(url: &str, api: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("outflow.toml");
         let text = format!(
@@ -26,7 +27,7 @@ impl SidecarProcess {
              max_connections = 20000\nmax_connections_per_client = 20000\n\
              header_timeout = \"5m\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
              [apis.strict]\nbase_url = \"{url}\"\naddresses = \"any\"\n\
-             limits = [\"100000/s\"]\nconcurrency = 100\n"
+             limits = [\"100000/s\"]\nconcurrency = 1000\n{api}\n"
         );
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
@@ -43,7 +44,7 @@ impl SidecarProcess {
     }
 
     /// Returns the resident memory in KiB.
-    fn resident(&self) -> u64 {
+    pub(super) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()));
         let status = status.expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
@@ -51,7 +52,7 @@ impl SidecarProcess {
         figure.and_then(|figure| figure.parse().ok()).expect("a figure")
     }
 
-    async fn caller(&self) -> TimedCaller {
+    pub(super) async fn caller(&self) -> TimedCaller {
         let stream = TcpStream::connect(&self.address).await;
         TimedCaller {
             stream: stream.expect("it listens"),
@@ -62,14 +63,14 @@ impl SidecarProcess {
 }
 
 /// A client that measures repeated calls.
-struct TimedCaller {
+pub(super) struct TimedCaller {
     stream: TcpStream,
     request: String,
     times: Vec<Duration>,
 }
 
 impl TimedCaller {
-    async fn call(&mut self) {
+    pub(super) async fn call(&mut self) {
         let begun = Instant::now();
         let written = self.stream.write_all(self.request.as_bytes()).await;
         written.expect("written");
@@ -101,8 +102,8 @@ impl TimedCaller {
 async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {
     let (_, server) = echo().await;
     let (empty, loaded) = (
-        SidecarProcess::start(&server.url()),
-        SidecarProcess::start(&server.url()),
+        SidecarProcess::start(&server.url(), ""),
+        SidecarProcess::start(&server.url(), ""),
     );
     let before = loaded.resident();
     let mut clients = Vec::new();
