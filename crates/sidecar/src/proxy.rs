@@ -227,8 +227,8 @@ async fn attach(
     if body.is_too_large() {
         return Err(BodyError::TooLarge);
     }
-    let small = body.small_size().filter(|_| !expects_continue);
-    if let Some(share) = small.and_then(|size| memory.reserve_buffer(size)) {
+    let small = body.small_cost().filter(|_| !expects_continue);
+    if let Some(share) = small.and_then(|cost| memory.reserve_buffer(cost)) {
         return Ok((call.body(body.collect().await?), Some(share)));
     }
     if let Some(names) = announced {

@@ -37,7 +37,8 @@ pub(crate) async fn serve(
         return;
     }
     let Some(share) = proxy.memory().reserve(memory_cost::CONNECTION) else {
-        return reject(connection, problem::no_memory_for_connection()).await;
+        // On the heap: no other connection needs its buffer.
+        return Box::pin(reject(connection, problem::no_memory_for_connection())).await;
     };
     let timeouts = IoTimeouts {
         head: config.header_timeout,
