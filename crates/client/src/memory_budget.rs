@@ -5,7 +5,7 @@
 //! budget. What cannot be left out, a connection or a request, may use all of it. A buffer, which only makes a
 //! call better, may not use the last quarter: otherwise a few large bodies would keep every caller out.
 //!
-//! The budget counts what it is told. It allocates nothing, frees nothing and decides nothing about a refusal.
+//! The budget counts what its users reserve. It allocates nothing and decides nothing about a refusal.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -161,7 +161,7 @@ pub(crate) enum BoundedBody {
     /// Complete body.
     Whole(Body),
     /// Begin of a body, and the unread rest.
-    Spilled(SpilledBody),
+    Spilled(Box<SpilledBody>),
 }
 
 /// Body that did not fit into the memory budget.
@@ -201,12 +201,12 @@ pub(crate) async fn collect_within(
             let source = BodySource::Buffered(bytes);
             Ok(BoundedBody::Whole(Body { source, share }))
         }
-        Ok(CollectedBody::Spilled(first, share, incoming)) => Ok(BoundedBody::Spilled(SpilledBody {
+        Ok(CollectedBody::Spilled(first, share, incoming)) => Ok(BoundedBody::Spilled(Box::new(SpilledBody {
             first,
             share,
             incoming,
             pending_body,
-        })),
+        }))),
         Err(error) => Err(BrokenBody::new(error, pending_body, max_body)),
     }
 }

@@ -10,7 +10,7 @@ use outflow::MemoryBudget;
 use outflow_mock::{Content, MockApi, MockResponse, Server};
 use outflow_testkit::Background;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
 use super::support::{PATIENCE, RawResponse, TestConfig, TestSidecar, echo, rest};
@@ -32,6 +32,18 @@ async fn until_used(sidecar: &TestSidecar, condition: impl Fn(u64) -> bool) {
         }
     };
     timeout(PATIENCE, met).await.expect("in time");
+}
+
+/// Waits until this number of calls waits for the API; one more is in flight.
+async fn until_waiting(sidecar: &TestSidecar, count: usize) {
+    let upstream = sidecar.program.state().client().upstream("strict").expect("known");
+    let reached = async {
+        let is_in_flight = |health: &outflow::HealthReport| health.in_flight > 0;
+        while !upstream.report().health.iter().any(is_in_flight) || upstream.report().waiting < count {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(PATIENCE, reached).await.expect("in time");
 }
 
 async fn large_api(content: Content) -> (MockApi, Server) {
@@ -184,13 +196,7 @@ async fn bodies_beyond_the_budget_wait_unread() {
         stream.write_all(post("strict").as_bytes()).await.expect("written");
         waiting.push(stream);
     }
-    let all_wait = async {
-        let upstream = sidecar.program.state().client().upstream("strict").expect("known");
-        while upstream.report().waiting < 39 {
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, all_wait).await.expect("in time");
+    until_waiting(&sidecar, 39).await;
     let memory = memory(&sidecar);
     assert!((10..25).contains(&memory.unbuffered()), "{}", memory.unbuffered());
     assert!(memory.used() <= memory.limit() && memory.refused() == 0, "{memory:?}");
@@ -264,18 +270,14 @@ async fn callers_that_wait_for_one_api_leave_places_for_others() {
     };
     let sidecar = TestSidecar::for_api(&silent, config).await;
     let request = sidecar.request("GET", "/strict/x", "");
-    let mut waiting: Vec<TcpStream> = Vec::new();
-    let refused = loop {
+    let mut callers = Vec::new();
+    for waiting in 0..30 {
         let mut stream = sidecar.connect().await;
         stream.write_all(request.as_bytes()).await.expect("written");
-        let mut first = [0; 1];
-        match timeout(Duration::from_millis(200), stream.peek(&mut first)).await {
-            Ok(_) => break RawResponse::parse(&rest(&mut stream).await),
-            Err(_) => waiting.push(stream),
-        }
-        assert!(waiting.len() < 40, "no place is left");
-    };
-    assert_eq!(waiting.len(), 30);
+        callers.push(stream);
+        until_waiting(&sidecar, waiting).await;
+    }
+    let refused = sidecar.get("/strict/x", "").await;
     let problem = refused.problem();
     assert_eq!(
         (refused.status, &problem["type"]),
