@@ -1,9 +1,9 @@
 //! Floods of HTTP/2 frames that carry nothing.
 //!
-//! A frame of 13 bytes costs the receiver a parse and a search for its stream. WINDOW_UPDATE, PRIORITY, PING,
-//! SETTINGS and unknown frames need no request, and the HTTP library answers or ignores them without a bound. So
-//! this check counts them before the library does. A request and written bytes give credit: a client that reads
-//! a response updates its window for it. A connection without credit is closed.
+//! A frame of 13 bytes costs the receiver a parse and a search for its stream. `WINDOW_UPDATE`, `PRIORITY`,
+//! `PING`, `SETTINGS` and unknown frames need no request, and the HTTP library answers or ignores them without a
+//! bound. So this check counts them before the library does. A request and written bytes give credit: a client
+//! that reads a response updates its window for it. A connection without credit is closed.
 //!
 //! The check reads types and lengths of frames. The library checks everything else.
 
