@@ -7,6 +7,7 @@ use outflow::config::RuntimeOverrides;
 use outflow::{Outflow, ReloadChanges, Tasks};
 use outflow_admin::{AdminSettings, ProgramState, ReloadFailure};
 use outflow_bulk::RunningEngine;
+use outflow_listener::DescriptorLimit;
 use outflow_sidecar::{RejectionCounts, Sidecar};
 use outflow_sync::Mutex;
 use serde_json::Value;
@@ -38,6 +39,7 @@ pub struct AppState {
 impl AppState {
     pub(crate) fn new(client: Outflow, config: ProgramConfig, sources: ConfigSources, tasks: Tasks) -> Self {
         let sidecar = Sidecar::new(client.clone(), tasks.clone(), config.server.clone());
+        let sidecar = sidecar.with_descriptors(DescriptorLimit::raise());
         Self {
             client,
             started: config.own_sections(),
@@ -101,7 +103,7 @@ impl ProgramState for AppState {
         let config = self.config.load();
         AdminSettings {
             token: config.admin.token.clone(),
-            max_connections: config.server.max_connections,
+            max_connections: config.server.max_connections.min(ADMIN_CONNECTIONS),
             header_timeout: config.server.header_timeout,
             max_headers: config.server.max_headers,
         }
@@ -121,3 +123,6 @@ impl ProgramState for AppState {
         set.map_err(ReloadError::into_failure)
     }
 }
+
+/// Connections of operators: the limit of open files has a reserve for as many.
+const ADMIN_CONNECTIONS: u32 = 128;

@@ -234,6 +234,13 @@ impl Cache {
         }
     }
 
+    /// Removes the stored response if a new one, which is not buffered and so not stored, replaces it.
+    pub fn outdate(&self, query: &CacheQuery<'_>, status: StatusCode) {
+        if proves_outdated(NotStored::TooLarge, status) {
+            self.store.remove(query);
+        }
+    }
+
     /// Returns the response that a 304 confirmed, with the headers of the 304.
     ///
     /// `None` if the 304 is about another response: the caller then sends the request without

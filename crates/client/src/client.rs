@@ -35,7 +35,7 @@ pub use self::response::Response;
 pub use self::services::InitError;
 
 pub(crate) use self::api_client::{ApiClient, SharedCall};
-pub(crate) use self::body::collect_body;
+pub(crate) use self::body::{BoundedBody, BrokenBody, collect_body, collect_within};
 pub(crate) use self::call::{CallSpec, Idempotency, RetryMode, is_connection_header};
 pub(crate) use self::credential::{is_identifying_name, strip_credentials};
 pub(crate) use self::payload::RequestPayload;

@@ -50,6 +50,8 @@ pub(crate) enum ErrorKind {
     Status(u16),
     /// The body exceeds the maximum size.
     TooLarge(u64),
+    /// The body of a failed attempt does not fit into the memory budget.
+    MemoryFull,
     /// The body could not be decoded.
     Undecoded(DecodeError),
     /// Only the cache may respond, and it has no response. The refusal is that of the upstream, unless the
@@ -162,7 +164,13 @@ impl Error {
 
     /// Returns true if a response came without its complete body.
     pub fn is_body(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::TooLarge(_)) || self.fault() == Some(Fault::TruncatedBody)
+        matches!(self.inner.kind, ErrorKind::TooLarge(_) | ErrorKind::MemoryFull)
+            || self.fault() == Some(Fault::TruncatedBody)
+    }
+
+    /// Returns true if the memory budget had no room for the body of a response.
+    pub fn is_memory_full(&self) -> bool {
+        matches!(self.inner.kind, ErrorKind::MemoryFull)
     }
 
     /// Returns true if the body could not be decoded. The server did its work: another call would
@@ -255,7 +263,9 @@ impl Error {
             ErrorKind::Status(code) => StatusLabel::from_code(*code),
             ErrorKind::Failed(failure) if failure.kind == FailureKind::Forbidden => StatusLabel::Blocked,
             ErrorKind::Failed(_) if self.is_timeout() => StatusLabel::Timeout,
-            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::Undecoded(_) => StatusLabel::Network,
+            ErrorKind::Failed(_) | ErrorKind::TooLarge(_) | ErrorKind::MemoryFull | ErrorKind::Undecoded(_) => {
+                StatusLabel::Network
+            }
             ErrorKind::Deadline if self.inner.attempts > 0 => StatusLabel::Timeout,
             ErrorKind::Redirect(_) => StatusLabel::Redirect,
             ErrorKind::InvalidCall(_) | ErrorKind::Refused(_) | ErrorKind::CacheMiss(_) | ErrorKind::Deadline => {
@@ -268,7 +278,7 @@ impl Error {
     pub(crate) fn reason(&self) -> Option<FailureLabel> {
         match &self.inner.kind {
             ErrorKind::Failed(_) => self.fault().map(FailureLabel::from_fault),
-            ErrorKind::TooLarge(_) => Some(FailureLabel::Body),
+            ErrorKind::TooLarge(_) | ErrorKind::MemoryFull => Some(FailureLabel::Body),
             ErrorKind::Deadline if self.inner.attempts > 0 => Some(FailureLabel::Timeout),
             _ => None,
         }
@@ -297,6 +307,7 @@ impl fmt::Display for Error {
                 f,
                 "the response body is larger than {max} bytes: stream it or raise the `max_body` of the API"
             ),
+            ErrorKind::MemoryFull => f.write_str("the memory for bodies is used up: retry later, or raise the budget"),
             ErrorKind::Undecoded(error) => error.fmt(f),
             ErrorKind::CacheMiss(None) => f.write_str("only the cache may respond now, and it has no response"),
             ErrorKind::CacheMiss(Some(refusal)) => {

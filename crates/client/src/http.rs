@@ -32,5 +32,5 @@ pub use self::transport::InvalidTransport;
 pub(crate) use self::deadline::AttemptDeadline;
 pub(crate) use self::failure::{AttemptFailure, BytesSent, FailureKind, FailureMessage};
 pub(crate) use self::request_body::{BorrowedBody, BoxError, OutgoingBody};
-pub(crate) use self::response_body::{BodyReadError, IncomingBody};
+pub(crate) use self::response_body::{BodyReadError, CollectedBody, IncomingBody, SMALL_BODY};
 pub(crate) use self::transport::{SendHook, Transport, TransportDeps};

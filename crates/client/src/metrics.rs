@@ -20,7 +20,7 @@ pub use family::{FamilySource, MetricFamily, MetricSample, SampleValue};
 pub use gauges::{GaugeSnapshot, GaugeSource};
 pub use histogram::{Histogram, HistogramSnapshot, HistogramUnit};
 pub(crate) use names::*;
-pub use names::{OTHER, bulk, label};
+pub use names::{OTHER, bulk, label, sidecar};
 pub use recorder::{ApiLabels, Metrics};
 pub(crate) use summary::ApiSummary;
 

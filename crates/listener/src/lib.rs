@@ -4,6 +4,7 @@
 //! the first connection can arrive. This crate accepts connections; it reads no byte of them and knows no
 //! protocol.
 
+mod descriptors;
 mod socket_activation;
 mod target;
 
@@ -20,6 +21,7 @@ use outflow::CancelToken;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+pub use descriptors::DescriptorLimit;
 pub use socket_activation::{ActivatedSockets, SocketPurpose};
 pub use target::{ListenTarget, read_listener};
 

@@ -1,7 +1,7 @@
 //! Connections: accepted or rejected, served, and closed when idle.
 
 pub(crate) mod connection;
-mod connection_limits;
+pub(crate) mod connection_limits;
 pub(crate) mod idle_tracker;
 pub(crate) mod rejections;
 
@@ -10,9 +10,10 @@ use std::sync::Arc;
 use outflow::{CancelToken, SpawnError, TaskGroup};
 use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
 
-use self::connection_limits::{ConnectionLimits, TooManyConnections};
+use self::connection_limits::{ConnectionLimits, ConnectionMaximum, TooManyConnections};
 use crate::Sidecar;
 use crate::proxy::ProxyHandler;
+use crate::proxy::problem;
 use crate::proxy::request_guard::ListenerExposure;
 
 /// The accept loop of the sidecar.
@@ -26,10 +27,11 @@ pub(crate) struct Acceptor {
 
 impl Acceptor {
     pub(crate) fn new(sidecar: Arc<Sidecar>, listener: Listener) -> Result<Self, SpawnError> {
-        let proxy = ProxyHandler::new(Arc::clone(&sidecar), exposure(listener.address()));
+        let limits = Arc::default();
+        let proxy = ProxyHandler::new(Arc::clone(&sidecar), Arc::clone(&limits), exposure(listener.address()));
         Ok(Self {
             proxy: Arc::new(proxy),
-            limits: Arc::default(),
+            limits,
             listener,
             connections: sidecar.tasks.task_group("sidecar connections")?,
             sidecar,
@@ -45,7 +47,11 @@ impl Acceptor {
     fn serve(&self, connection: InboundConnection, from: PeerAddr, stop: &CancelToken) {
         let config = self.sidecar.config();
         // Spawning fails only while the program stops.
-        let _stopping = match self.limits.reserve(from, &config) {
+        let max = ConnectionMaximum {
+            in_total: self.sidecar.max_connections(),
+            per_address: config.max_connections_per_client,
+        };
+        let _stopping = match self.limits.reserve(from, max) {
             Ok(slot) => {
                 let proxy = Arc::clone(&self.proxy);
                 let stop = stop.clone();
@@ -56,7 +62,7 @@ impl Acceptor {
             }
             Err(reason) => {
                 self.sidecar.rejections.count_connection(reason);
-                self.reject(connection, reason, config.max_connections)
+                self.reject(connection, reason, max.in_total)
             }
         };
     }
@@ -73,12 +79,15 @@ impl Acceptor {
             return Ok(());
         }
         let advice = match reason {
-            TooManyConnections::InTotal => "too many connections are open: close some, or raise `max_connections`",
+            TooManyConnections::InTotal => {
+                "too many connections are open: close some, or raise `max_connections` and the limit of open files"
+            }
             TooManyConnections::FromAddress => {
                 "too many connections of this address are open: reuse them, or raise `max_connections_per_client`"
             }
         };
-        self.connections.spawn(connection::reject(connection, advice))
+        self.connections
+            .spawn(connection::reject(connection, problem::too_many_connections(advice)))
     }
 }
 

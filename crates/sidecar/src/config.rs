@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_config::value_readers::{read_integer, read_positive_duration, read_size};
+use outflow_config::value_readers::{read_choice, read_integer, read_positive_duration, read_size};
 use outflow_config::{Environment, FieldValue, Section, SectionChanges, TableReader, ValueError};
 use secrecy::SecretString;
 
@@ -23,7 +23,7 @@ pub struct ServerConfig {
     pub body_timeout: Duration,
     /// Time after which an idle connection is closed.
     pub idle_timeout: Duration,
-    /// Largest number of connections.
+    /// Largest number of connections; fewer if the system allows fewer open files.
     pub max_connections: u32,
     /// Largest number of connections of one address.
     pub max_connections_per_client: u32,
@@ -33,8 +33,21 @@ pub struct ServerConfig {
     pub max_header_size: u64,
     /// Largest body of a request, in bytes.
     pub max_body: u64,
+    /// Memory for connections, requests and their bodies, in bytes.
+    pub max_memory: u64,
+    /// Header names with an underscore.
+    pub underscore_headers: UnderscoreHeaders,
     /// Time that a shutdown waits for running calls.
     pub grace: Duration,
+}
+
+/// Treatment of header names with an underscore. Many servers read `a_b` as `a-b`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnderscoreHeaders {
+    /// Forwarded, unless the name with a hyphen is one that Outflow or the framing relies on.
+    Pass,
+    /// Rejected.
+    Reject,
 }
 
 impl Default for ServerConfig {
@@ -47,11 +60,13 @@ impl Default for ServerConfig {
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(15),
             idle_timeout: Duration::from_mins(1),
-            max_connections: 1_024,
-            max_connections_per_client: 1_024,
+            max_connections: DEFAULT_CONNECTIONS,
+            max_connections_per_client: DEFAULT_CONNECTIONS,
             max_headers: 100,
             max_header_size: 32 * 1024,
             max_body: 10 * 1024 * 1024,
+            max_memory: 256 * 1024 * 1024,
+            underscore_headers: UnderscoreHeaders::Pass,
             grace: Duration::from_secs(30),
         }
     }
@@ -80,6 +95,8 @@ impl Section for ServerConfig {
         let max_headers = table.read("max_headers", |item| read_integer(item, 1..=MAX_HEADERS));
         let max_header_size = table.read("max_header_size", read_header_size);
         let max_body = table.read("max_body", read_size);
+        let max_memory = table.read("max_memory", read_memory);
+        let underscore_headers = table.read("underscore_headers", read_choice(&UNDERSCORE_WORDS));
         Self {
             listen,
             token,
@@ -94,6 +111,8 @@ impl Section for ServerConfig {
                 .unwrap_or(default.max_headers),
             max_header_size: max_header_size.unwrap_or(default.max_header_size),
             max_body: max_body.unwrap_or(default.max_body),
+            max_memory: max_memory.unwrap_or(default.max_memory),
+            underscore_headers: underscore_headers.unwrap_or(default.underscore_headers),
             grace: duration("grace", default.grace),
         }
     }
@@ -118,6 +137,20 @@ fn read_header_size(item: &FieldValue<'_>) -> Result<u64, ValueError> {
         _ => Err(ValueError::new("this must be from 8KiB to 1MiB").help("write it like \"32KiB\"")),
     }
 }
+
+/// Reads the memory for requests. Less than 4 MiB would refuse even a few callers.
+fn read_memory(item: &FieldValue<'_>) -> Result<u64, ValueError> {
+    match read_size(item)? {
+        bytes @ 4_194_304.. => Ok(bytes),
+        _ => Err(ValueError::new("this must be at least 4MiB").help("write it like \"256MiB\"")),
+    }
+}
+
+const UNDERSCORE_WORDS: [(&str, UnderscoreHeaders); 2] =
+    [("pass", UnderscoreHeaders::Pass), ("reject", UnderscoreHeaders::Reject)];
+
+/// More than the calls that wait for one API by default, so that they leave places for other APIs.
+const DEFAULT_CONNECTIONS: u32 = 16_384;
 
 /// Enough for one remote address that reuses its connections.
 const REMOTE_CONNECTIONS: u32 = 64;

@@ -115,7 +115,7 @@ impl SidecarFuzz {
     /// Creates the proxy of a loopback listener.
     #[must_use]
     pub fn new(sidecar: Arc<Sidecar>) -> Self {
-        let proxy = ProxyHandler::new(Arc::clone(&sidecar), ListenerExposure::Loopback);
+        let proxy = ProxyHandler::new(Arc::clone(&sidecar), Arc::default(), ListenerExposure::Loopback);
         Self {
             sidecar,
             proxy: Arc::new(proxy),

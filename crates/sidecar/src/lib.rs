@@ -7,8 +7,11 @@
 //! | place | check |
 //! |---|---|
 //! | `accept::connection_limits` | number of connections, in total and per address |
+//! | `memory_cost` | memory of all connections and requests |
+//! | `proxy::api_share` | connections that the callers of one API use |
 //! | `h1` | HTTP/1 before parsing: line ends, names and values, one host, one length or coding, size and time of a head |
-//! | hyper | the rest of HTTP/1, and all of HTTP/2: streams, resets, windows, sizes |
+//! | `h2_frames` | floods of HTTP/2 frames that carry nothing |
+//! | hyper | the rest of HTTP/1 and of HTTP/2: streams, resets, windows, sizes |
 //! | `proxy::request_guard` | the parsed request: host, method, protocol, token |
 //! | `proxy::route` | the API exists |
 //! | `proxy::control_headers` | the options of the call are valid |
@@ -24,18 +27,21 @@ mod config;
 #[doc(hidden)]
 pub mod fuzzing;
 mod h1;
+mod h2_frames;
+mod memory_cost;
 mod proxy;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use outflow::{Outflow, SpawnError, Tasks};
-use outflow_listener::Listener;
+use outflow::{MemoryBudget, Outflow, SpawnError, Tasks};
+use outflow_listener::{DescriptorLimit, Listener};
 
 pub use self::accept::rejections::RejectionCounts;
-pub use self::config::ServerConfig;
+pub use self::config::{ServerConfig, UnderscoreHeaders};
 
 use self::accept::Acceptor;
+use self::memory_cost::MemoryMetrics;
 
 /// The proxy: a client, the settings in effect and the counts of rejections.
 pub struct Sidecar {
@@ -43,17 +49,31 @@ pub struct Sidecar {
     tasks: Tasks,
     config: ArcSwap<ServerConfig>,
     rejections: RejectionCounts,
+    memory: MemoryBudget,
+    descriptors: DescriptorLimit,
 }
 
 impl Sidecar {
     /// Creates a proxy that serves no port yet.
     pub fn new(client: Outflow, tasks: Tasks, config: ServerConfig) -> Self {
+        let memory = MemoryBudget::new(config.max_memory);
+        if let Some(metrics) = client.metrics() {
+            metrics.append(Arc::new(MemoryMetrics(memory.clone())));
+        }
         Self {
             client,
             tasks,
+            memory,
+            descriptors: DescriptorLimit::from_files(u64::MAX),
             config: ArcSwap::from_pointee(config),
             rejections: RejectionCounts::default(),
         }
+    }
+
+    /// Returns the proxy with no more connections than this number of open files allows.
+    #[must_use]
+    pub fn with_descriptors(self, descriptors: DescriptorLimit) -> Self {
+        Self { descriptors, ..self }
     }
 
     /// Serves connections of this listener until the program stops.
@@ -70,7 +90,24 @@ impl Sidecar {
 
     /// Applies other settings to later connections and requests.
     pub fn reconfigure(&self, config: ServerConfig) {
+        self.memory.set_limit(config.max_memory);
         self.config.store(Arc::new(config));
+    }
+
+    /// Returns the memory for connections, requests and bodies.
+    pub const fn memory(&self) -> &MemoryBudget {
+        &self.memory
+    }
+
+    /// Returns the limit of open files.
+    pub const fn descriptors(&self) -> DescriptorLimit {
+        self.descriptors
+    }
+
+    /// Returns the number of connections that are served at once.
+    pub fn max_connections(&self) -> u32 {
+        let configured = self.config.load().max_connections;
+        configured.min(self.descriptors.max_connections())
     }
 
     /// Returns the counts of connections and requests that never became calls.

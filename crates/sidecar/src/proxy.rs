@@ -1,5 +1,6 @@
 //! Proxy handler: turns one HTTP request into a call and its result into a response.
 
+mod api_share;
 pub(crate) mod control_headers;
 mod error_response;
 mod hop_by_hop;
@@ -22,8 +23,9 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
 use hyper::body::Incoming;
-use outflow::{Api, CacheMode, Call, CredentialPlacement, Upstream};
+use outflow::{Api, CacheMode, Call, CredentialPlacement, MemoryBudget, MemoryShare, Upstream};
 
+use self::api_share::{ApiCall, ApiShares};
 use self::control_headers::{CallOverrides, InvalidControl};
 use self::hop_by_hop::TrailerSupport;
 use self::loop_detection::ViaMark;
@@ -35,19 +37,25 @@ use self::response_headers::{ResponseFacts, annotate};
 use self::route::RequestRoute;
 use self::stalled_readers::StalledReaders;
 use crate::Sidecar;
+use crate::accept::connection_limits::ConnectionLimits;
 use crate::accept::idle_tracker::ActiveRequest;
+use crate::memory_cost::{self, ConnectionMemory};
 
 /// Handler of all requests of one listener.
 pub(crate) struct ProxyHandler {
     sidecar: Arc<Sidecar>,
+    connections: Arc<ConnectionLimits>,
+    shares: ApiShares,
     exposure: ListenerExposure,
     mark: ViaMark,
 }
 
 impl ProxyHandler {
-    pub(crate) fn new(sidecar: Arc<Sidecar>, exposure: ListenerExposure) -> Self {
+    pub(crate) fn new(sidecar: Arc<Sidecar>, connections: Arc<ConnectionLimits>, exposure: ListenerExposure) -> Self {
         Self {
             sidecar,
+            connections,
+            shares: ApiShares::default(),
             exposure,
             mark: ViaMark::random(),
         }
@@ -59,11 +67,21 @@ impl ProxyHandler {
         request: Request<Incoming>,
         active: ActiveRequest,
         readers: &StalledReaders,
+        memory: &ConnectionMemory,
     ) -> Response<ResponseBody> {
         let readers = (request.version() == Version::HTTP_2).then_some(readers);
-        let forwarded = self.forward(request).await;
+        let share = memory.reserve(self.memory(), &request);
+        let forwarded = match share {
+            Some(_) => self.forward(request).await,
+            None => Err(problem::memory_full()),
+        };
         let response = forwarded.unwrap_or_else(ProxyProblem::into_response);
-        response.map(|source| ResponseBody::new(source, active, readers))
+        response.map(|source| ResponseBody::new(source, active, readers).holding(share))
+    }
+
+    /// Returns the memory for connections, requests and bodies.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        self.sidecar.memory()
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<BodySource>, ProxyProblem> {
@@ -77,6 +95,8 @@ impl ProxyHandler {
         let Some(api) = client.handle(route.api) else {
             return Err(route::unknown_api(route.api, client));
         };
+        let api_call = self.begin_call(route.api)?;
+        request_guard::check_key_name(&head.headers, key_header(api.config()).as_ref())?;
         let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
         let body = RequestBody::new(body, &config, key_header(api.config()));
@@ -85,24 +105,38 @@ impl ProxyHandler {
         let call = api.request(head.method.clone(), route.path);
         let call = overrides.apply(call.redirects(0));
         let failure = body.failure.clone();
-        let call = attach(call, head.headers, body).await;
-        let call = call.map_err(|error| error_response::body_problem(route.api, error))?;
+        let attached = attach(call, head.headers, body, self.memory()).await;
+        let (call, _body) = attached.map_err(|error| error_response::body_problem(route.api, error))?;
+        let call = call.memory(self.memory());
         let result = match mode {
             ResponseMode::Buffered => call.send().await,
             ResponseMode::Streamed => call.send_streaming().await,
         };
         match (result, failure.get()) {
-            (Ok(response), _) => {
-                let mut response = build_response(api.upstream(), response, trailers);
+            (Ok(mut response), _) => {
+                if !response.reserve_memory(self.memory()) {
+                    return Err(problem::memory_full());
+                }
+                let response = build_response(api.upstream(), response, trailers);
+                let mut response = response.map(|body| BodySource::Api(body, api_call));
                 if head.method != Method::HEAD {
                     set_length(&mut response);
                 }
                 Ok(response)
             }
+            (Err(error), _) if error.is_memory_full() => Err(problem::memory_full()),
             (Err(_), Some(error)) => Err(error_response::body_problem(route.api, *error)),
             (Err(error), None) if error.is_upload() => Err(error_response::body_problem(route.api, BodyError::Slow)),
             (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
         }
+    }
+
+    /// Begins a call, unless calls of its API hold most connections or memory.
+    fn begin_call(&self, api: &str) -> Result<ApiCall, ProxyProblem> {
+        let free = self.sidecar.max_connections().saturating_sub(self.connections.open());
+        self.shares
+            .begin(api, free.min(memory_cost::free_places(self.memory())))
+            .ok_or_else(|| problem::too_many_callers(api))
     }
 
     /// Rejects requests with invalid framing, unsupported requests and unauthorized callers.
@@ -111,6 +145,7 @@ impl ProxyHandler {
             self.sidecar.rejections.count_malformed();
             return Err(problem);
         }
+        request_guard::check_head(head, config).inspect_err(|_| self.sidecar.rejections.count_malformed())?;
         request_guard::check_supported(head, self.exposure)?;
         request_guard::check_token(head, config.token.as_ref())
             .inspect_err(|_| self.sidecar.rejections.count_unauthorized())
@@ -118,9 +153,13 @@ impl ProxyHandler {
 }
 
 /// Builds the response for the caller: drops hop-by-hop headers of the API and adds those of the sidecar.
-fn build_response(upstream: &Upstream, response: outflow::Response, trailers: TrailerSupport) -> Response<BodySource> {
+fn build_response(
+    upstream: &Upstream,
+    response: outflow::Response,
+    trailers: TrailerSupport,
+) -> Response<outflow::Body> {
     let facts = ResponseFacts::from(&response);
-    let mut response = response.into_http().map(BodySource::Api);
+    let mut response = response.into_http();
     let headers = response.headers_mut();
     let announced = hop_by_hop::announced_trailers(headers).filter(|_| trailers == TrailerSupport::Accepted);
     hop_by_hop::strip(headers);
@@ -182,9 +221,15 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).into_iter().any(names_events)
 }
 
-/// Adds headers and body to a call. A small body is collected first, so that the call can be retried. A
-/// client that expects `100 Continue` gets it only when the call has its permit.
-async fn attach(call: Call, mut headers: HeaderMap, body: RequestBody) -> Result<Call, BodyError> {
+/// Adds headers and body to a call. A small body is collected first, if memory allows, so that the call can be
+/// retried; any other stays unread until the call has its permit. Then a client that expects `100 Continue`
+/// gets it, too. Returns the memory of the collected body.
+async fn attach(
+    call: Call,
+    mut headers: HeaderMap,
+    body: RequestBody,
+    memory: &MemoryBudget,
+) -> Result<(Call, Option<MemoryShare>), BodyError> {
     let announced = hop_by_hop::announced_trailers(&headers);
     let trailers = hop_by_hop::trailer_support(&headers);
     let expects_continue = headers.remove(EXPECT).is_some();
@@ -194,18 +239,19 @@ async fn attach(call: Call, mut headers: HeaderMap, body: RequestBody) -> Result
         call = call.accepting_trailers();
     }
     if body.is_end_stream() {
-        return Ok(call);
+        return Ok((call, None));
     }
     if body.is_too_large() {
         return Err(BodyError::TooLarge);
     }
-    if body.is_small() && !expects_continue {
-        return Ok(call.body(body.collect().await?));
+    let small = body.small_cost().filter(|_| !expects_continue);
+    if let Some(share) = small.and_then(|cost| memory.reserve_buffer(cost)) {
+        return Ok((call.body(body.collect().await?), Some(share)));
     }
     if let Some(names) = announced {
         call = call.trailers(names);
     }
-    Ok(call.stream(body))
+    Ok((call.stream(body), None))
 }
 
 fn invalid_control_header(invalid: &InvalidControl) -> ProxyProblem {

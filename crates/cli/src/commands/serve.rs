@@ -141,6 +141,11 @@ fn print_started(program: &Program, terminal: Terminal) {
     if program.state().sources.bulk {
         say!("  jobs      {admin}/v1/bulk");
     }
+    let sidecar = program.state().sidecar();
+    if sidecar.max_connections() < program.state().config().server.max_connections {
+        let (connections, files) = (sidecar.max_connections(), sidecar.descriptors().files());
+        say!("  at most {connections} connections: the system allows {files} open files (`ulimit -Hn`)");
+    }
     if config.apis.is_empty() {
         say!("  no API is configured: add one to a file");
     }

@@ -20,6 +20,7 @@ mod completions;
 mod config;
 mod control;
 mod deploy;
+mod descriptors;
 mod dev;
 mod diagnostics;
 mod docs;

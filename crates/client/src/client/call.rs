@@ -19,6 +19,7 @@ use super::response::Response;
 use super::{ApiClient, Outflow, ResponseShape};
 use crate::error::{Error, ErrorReason};
 use crate::http::HOP_BY_HOP;
+use crate::memory_budget::MemoryBudget;
 use crate::rules::WaitMode;
 use crate::trace::TraceContext;
 use crate::upstream::{CallDecision, Permit};
@@ -71,6 +72,8 @@ pub(crate) struct CallSpec {
     pub(crate) retry: RetryMode,
     /// Permit for the first attempt, if the caller already holds it.
     pub(crate) permit: Option<Permit>,
+    /// Budget for the response body; `None` if only `max_body` bounds it.
+    pub(crate) memory: Option<MemoryBudget>,
     pub(crate) error: Option<ErrorReason>,
 }
 
@@ -124,6 +127,7 @@ impl Call {
             redirects: None,
             retry: RetryMode::Configured,
             permit: None,
+            memory: None,
             error: None,
         };
         Self {
@@ -287,6 +291,13 @@ impl Call {
     pub fn with_permit(mut self, permit: Permit) -> Self {
         self.spec.permit = Some(permit);
         self.no_retry()
+    }
+
+    /// Takes the memory for the response from this budget. A response that does not fit streams: it is neither
+    /// stored nor shared.
+    pub fn memory(mut self, budget: &MemoryBudget) -> Self {
+        self.spec.memory = Some(budget.clone());
+        self
     }
 
     /// Sets the use of the cache.

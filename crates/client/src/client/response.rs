@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::body::Body;
 use crate::error::{DecodeError, Error, ErrorKind};
 use crate::event::CacheLabel;
+use crate::memory_budget::MemoryBudget;
 use crate::upstream::{Target, Verdict};
 
 /// Response of a call.
@@ -122,6 +123,11 @@ impl Response {
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, Error> {
         let bytes = self.bytes().await?;
         serde_json::from_slice(&bytes).map_err(|error| Error::new(ErrorKind::Undecoded(DecodeError::json(&error))))
+    }
+
+    /// Counts a buffered body against this budget until it is read or dropped. Returns false if it does not fit.
+    pub fn reserve_memory(&mut self, budget: &MemoryBudget) -> bool {
+        self.body.reserve_memory(budget)
     }
 
     /// Returns the body for reading in pieces.

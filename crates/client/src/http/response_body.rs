@@ -3,6 +3,8 @@
 //! The read timeout limits silence, not duration: a body may take an hour while data arrives. The
 //! timer exists only during a wait, so a body that came with its head costs none.
 
+mod bounded;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,6 +19,8 @@ use tokio::time::Sleep;
 use super::deadline::{AttemptDeadline, from_now};
 use super::failure::{AttemptFailure, BytesSent, FailureKind, INVALID_RESPONSE};
 use super::pool::BodyConnection;
+
+pub(crate) use self::bounded::{CollectedBody, SMALL_BODY};
 
 /// Body of a response.
 pub(crate) struct IncomingBody {

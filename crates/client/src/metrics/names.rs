@@ -167,6 +167,36 @@ pub(crate) const RELOAD_OK: Metric = Metric::gauge(
     "0 while the last read configuration has errors and is not in effect.",
 );
 
+/// Metrics of the sidecar.
+pub mod sidecar {
+    use super::Metric;
+
+    /// Memory that connections, requests and their bodies use.
+    pub const MEMORY_USED: Metric = Metric::gauge(
+        "outflow_memory_used_bytes",
+        &[],
+        "Memory that connections, requests and their bodies use.",
+    );
+    /// Memory that they may use.
+    pub const MEMORY_LIMIT: Metric = Metric::gauge(
+        "outflow_memory_limit_bytes",
+        &[],
+        "Memory that connections, requests and their bodies may use.",
+    );
+    /// Requests and connections without memory.
+    pub const MEMORY_REFUSED: Metric = Metric::counter(
+        "outflow_memory_refused_total",
+        &[],
+        "Requests and connections that were refused because the memory was used up.",
+    );
+    /// Bodies without a buffer.
+    pub const MEMORY_UNBUFFERED: Metric = Metric::counter(
+        "outflow_memory_unbuffered_total",
+        &[],
+        "Bodies that were forwarded without a buffer because the memory was used up.",
+    );
+}
+
 /// Metrics of the bulk engine. The first five names are known from an earlier system.
 pub mod bulk {
     use super::{Metric, label};

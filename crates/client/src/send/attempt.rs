@@ -5,13 +5,14 @@ use outflow_core::{Decision, Fault, Nanos, Retryability};
 
 use super::CallState;
 use super::prepared::RequestOrigin;
-use crate::client::{Body, Response, ResponseShape, ResponseStats, RetryMode, collect_body};
+use crate::client::{Body, BoundedBody, BrokenBody, Response, ResponseShape, ResponseStats, RetryMode};
+use crate::client::{collect_body, collect_within};
 use crate::error::Error;
 use crate::event::{EventKind, FailureLabel};
 use crate::http::{AttemptDeadline, AttemptFailure, BytesSent, FailureKind, IncomingBody, SendHook};
 use crate::refusal::{Refusal, RefusalReason, WaitReason};
 use crate::rules::WhenAsleep;
-use crate::upstream::{AcquireOptions, AttemptResult, Permit, Verdict};
+use crate::upstream::{AcquireOptions, AttemptResult, PendingBody, Permit, Verdict};
 
 /// Finished attempt.
 pub(super) struct FinishedAttempt {
@@ -134,12 +135,11 @@ impl CallState<'_> {
             None => (Verdict::NOTHING, None),
         };
         if self.shape == ResponseShape::Streaming && verdict.retry == Retryability::Pointless {
-            // Only silence and the caller's deadline bound the body.
-            let incoming = incoming.with_deadline(self.time_left().map(AttemptDeadline::from_caller));
+            let incoming = incoming.with_deadline(self.stream_deadline());
             return self.finished(parts, Body::streaming(incoming, pending_body), verdict);
         }
-        match collect_body(incoming, pending_body, self.client.api.max_body).await {
-            Ok(bytes) => self.finished(parts, Body::full(bytes), verdict),
+        match self.read_body(incoming, pending_body, verdict).await {
+            Ok(body) => self.finished(parts, body, verdict),
             // The attempt may be retried; otherwise the caller still wants the head.
             Err(failed) if self.shape == ResponseShape::Streaming => {
                 self.finished(parts, Body::failed(failed.error), verdict)
@@ -149,6 +149,32 @@ impl CallState<'_> {
                 verdict: failed.verdict.unwrap_or(Verdict::NOTHING),
                 sent: BytesSent::Something,
             },
+        }
+    }
+
+    /// Returns the deadline of a streamed body: only silence and the caller's deadline bound it.
+    fn stream_deadline(&self) -> Option<AttemptDeadline> {
+        self.time_left().map(AttemptDeadline::from_caller)
+    }
+
+    /// Reads the complete body, or as much of it as the memory budget of the call allows. The body of an attempt
+    /// that may be retried must fit: its stream would stay in flight beside the retry.
+    async fn read_body(
+        &self,
+        incoming: IncomingBody,
+        pending_body: Option<PendingBody>,
+        verdict: Verdict,
+    ) -> Result<Body, BrokenBody> {
+        let max_body = self.client.api.max_body;
+        let Some(budget) = &self.request.spec.memory else {
+            return collect_body(incoming, pending_body, max_body).await.map(Body::full);
+        };
+        match collect_within(incoming, pending_body, max_body, budget).await? {
+            BoundedBody::Whole(body) => Ok(body),
+            BoundedBody::Spilled(body) if verdict.retry == Retryability::Pointless => {
+                Ok(body.into_body(self.stream_deadline()))
+            }
+            BoundedBody::Spilled(_) => Err(BrokenBody::memory_full()),
         }
     }
 

@@ -230,8 +230,13 @@ impl CacheStage<'_> {
         let mut status = CacheStatus::forwarded(forward_reason(old)).with_status(response.status.as_u16());
         let is_worse = old.is_some_and(|old| old.is_better_than(response.status));
         if call.stats.hops == 0 && !is_worse && !self.is_overtaken() {
-            let offer = cacheable(call, &response);
-            if self.cache.offer(&self.query(), offer, self.wall_now()) == StoreDecision::Stored {
+            if response.body.buffered().is_none() {
+                self.cache.outdate(&self.query(), response.status);
+            } else if self
+                .cache
+                .offer(&self.query(), cacheable(call, &response), self.wall_now())
+                == StoreDecision::Stored
+            {
                 status = status.stored();
             }
         }

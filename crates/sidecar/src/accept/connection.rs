@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use super::idle_tracker::IdleTracker;
 use crate::h1::framing::HeadLimits;
 use crate::h1::strict_io::{IoTimeouts, StrictIo};
+use crate::memory_cost::{self, ConnectionMemory};
 use crate::proxy::ProxyHandler;
 use crate::proxy::problem;
 use crate::proxy::stalled_readers::StalledReaders;
@@ -35,6 +36,10 @@ pub(crate) async fn serve(
     {
         return;
     }
+    let Some(share) = proxy.memory().reserve(memory_cost::CONNECTION) else {
+        // On the heap: no other connection needs its buffer.
+        return Box::pin(reject(connection, problem::no_memory_for_connection())).await;
+    };
     let timeouts = IoTimeouts {
         head: config.header_timeout,
         write: config.body_timeout,
@@ -43,10 +48,11 @@ pub(crate) async fn serve(
     let tracker = IdleTracker::default();
     let readers = StalledReaders::default();
     let (requests, watched) = (tracker.clone(), readers.clone());
+    let memory = Arc::new(ConnectionMemory::new(share));
     let service = service_fn(move |request| {
         let (proxy, active) = (Arc::clone(&proxy), requests.begin());
-        let readers = watched.clone();
-        async move { Ok::<_, Infallible>(proxy.respond(request, active, &readers).await) }
+        let (readers, memory) = (watched.clone(), Arc::clone(&memory));
+        async move { Ok::<_, Infallible>(proxy.respond(request, active, &readers, &memory).await) }
     });
     let builder = builder(config);
     let mut served = pin!(builder.serve_connection(TokioIo::new(io), service));
@@ -66,9 +72,8 @@ pub(crate) async fn serve(
 }
 
 /// Writes a rejection and waits briefly for the client to read it.
-pub(crate) async fn reject(mut connection: InboundConnection, detail: &'static str) {
+pub(crate) async fn reject(mut connection: InboundConnection, text: String) {
     let written = async {
-        let text = problem::too_many_connections(detail);
         connection.write_all(text.as_bytes()).await?;
         connection.shutdown().await?;
         let mut ignored = [0; 1_024];
@@ -127,6 +132,6 @@ const MAX_STREAMS: u32 = 100;
 /// Streams that a client may open and reset at once; browsers need hardly one.
 const MAX_RESETS: usize = 20;
 
-/// Bytes that a stream and a connection may send unread: together as much as an ordinary connection.
+/// Bytes that a stream and a connection may send unread: the second is in the cost of a connection.
 const STREAM_WINDOW: u32 = 64 * 1024;
-const CONNECTION_WINDOW: u32 = 1024 * 1024;
+const CONNECTION_WINDOW: u32 = 256 * 1024;

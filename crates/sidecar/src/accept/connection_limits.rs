@@ -6,8 +6,6 @@ use std::sync::Arc;
 
 use outflow_sync::Mutex;
 
-use crate::config::ServerConfig;
-
 use outflow_listener::PeerAddr;
 
 /// Counter of open connections.
@@ -20,6 +18,13 @@ pub(crate) struct ConnectionLimits {
 struct SlotCounts {
     total: u32,
     by_address: HashMap<IpAddr, u32>,
+}
+
+/// Largest numbers of open connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnectionMaximum {
+    pub(crate) in_total: u32,
+    pub(crate) per_address: u32,
 }
 
 /// Place of one open connection; dropping it frees the place.
@@ -44,15 +49,15 @@ impl ConnectionLimits {
     pub(crate) fn reserve(
         self: &Arc<Self>,
         peer: PeerAddr,
-        config: &ServerConfig,
+        max: ConnectionMaximum,
     ) -> Result<ConnectionSlot, TooManyConnections> {
         let mut counts = self.counts.lock();
-        if counts.total >= config.max_connections {
+        if counts.total >= max.in_total {
             return Err(TooManyConnections::InTotal);
         }
         if let PeerAddr::Remote(address) = peer {
             let count = counts.by_address.entry(address).or_default();
-            if *count >= config.max_connections_per_client {
+            if *count >= max.per_address {
                 return Err(TooManyConnections::FromAddress);
             }
             *count += 1;
@@ -62,6 +67,11 @@ impl ConnectionLimits {
             limits: Arc::clone(self),
             peer,
         })
+    }
+
+    /// Returns the number of open connections.
+    pub(crate) fn open(&self) -> u32 {
+        self.counts.lock().total
     }
 
     fn release(&self, peer: PeerAddr) {
@@ -93,13 +103,12 @@ mod tests {
     #[test]
     fn slots_are_counted_and_released() {
         let limits = Arc::new(ConnectionLimits::default());
-        let config = ServerConfig {
-            max_connections: 3,
-            max_connections_per_client: 2,
-            ..ServerConfig::default()
+        let max = ConnectionMaximum {
+            in_total: 3,
+            per_address: 2,
         };
         let from = |last: u8| PeerAddr::Remote(IpAddr::from([10, 0, 0, last]));
-        let reserve = |peer| limits.reserve(peer, &config);
+        let reserve = |peer| limits.reserve(peer, max);
         let first = reserve(from(1)).expect("a free slot");
         let second = reserve(from(1)).expect("a free slot");
         assert_eq!(reserve(from(1)).err(), Some(TooManyConnections::FromAddress));

@@ -112,6 +112,11 @@ impl Framing {
         matches!(self.state, FramingState::First | FramingState::Head)
     }
 
+    /// Returns true if the connection speaks HTTP/2.
+    pub(crate) const fn is_http2(&self) -> bool {
+        matches!(self.state, FramingState::Http2)
+    }
+
     /// Returns true before the first request is complete.
     pub(crate) const fn is_before_first(&self) -> bool {
         matches!(self.state, FramingState::First)

@@ -19,11 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
+use crate::h2_frames::FrameCredit;
 
 /// Connection with the framing check.
 pub(crate) struct StrictIo {
     connection: InboundConnection,
     framing: Framing,
+    /// Counts the frames of HTTP/2.
+    frames: FrameCredit,
     /// Begin of an incomplete head.
     held: BytesMut,
     /// Valid bytes that hyper has not read yet.
@@ -49,6 +52,8 @@ enum IoPhase {
     Open,
     /// A body is invalid: its next read fails.
     BadBody(FramingError),
+    /// The client floods the connection: its next read fails.
+    Flooded,
     /// The synthetic request names the error; no bytes follow it.
     Rejected,
     /// The rejection is written: later bytes are discarded until then.
@@ -60,6 +65,7 @@ impl StrictIo {
         Self {
             connection,
             framing: Framing::new(limits),
+            frames: FrameCredit::default(),
             held: BytesMut::new(),
             ready: Bytes::new(),
             timeouts,
@@ -81,6 +87,7 @@ impl StrictIo {
         let arrived = buf.filled().get(before..).unwrap_or_default();
         let scanned = if self.held.is_empty() {
             let scanned = self.framing.scan(arrived);
+            self.count_frames(arrived);
             if scanned.rest == HeldBytes::Unfinished {
                 let rest = arrived.get(scanned.passed..).unwrap_or_default();
                 self.held.extend_from_slice(rest);
@@ -92,9 +99,18 @@ impl StrictIo {
             buf.set_filled(before);
             let scanned = self.framing.scan(&self.held);
             self.ready = self.held.split_to(scanned.passed).freeze();
+            let passed = self.ready.clone();
+            self.count_frames(&passed);
             scanned
         };
         self.apply(scanned);
+    }
+
+    /// Counts frames, if these bytes are of HTTP/2. Its preface passes at once, so its first byte is the first here.
+    fn count_frames(&mut self, bytes: &[u8]) {
+        if self.framing.is_http2() && self.frames.read(bytes).is_err() {
+            self.phase = IoPhase::Flooded;
+        }
     }
 
     fn apply(&mut self, scanned: ScanResult) {
@@ -135,6 +151,12 @@ impl StrictIo {
             .head_timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(timeout)));
         timer.as_mut().poll(cx)
+    }
+
+    fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.frames.on_written(*bytes);
+        }
     }
 
     /// Returns the result of a write, or an error after the timeout: a client that does not read occupies a
@@ -179,6 +201,10 @@ impl AsyncRead for StrictIo {
                     let error = io::Error::new(io::ErrorKind::InvalidData, error.advice());
                     return Poll::Ready(Err(error));
                 }
+                IoPhase::Flooded => {
+                    me.connection.reset_when_closed();
+                    return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+                }
                 IoPhase::Rejected | IoPhase::Lingering(_) => {
                     // Hyper takes an end for a client that does not want its response.
                     let _closed = me.poll_drained(cx);
@@ -209,6 +235,7 @@ impl AsyncWrite for StrictIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_write(cx, buf);
+        me.count_written(&written);
         me.with_write_timeout(cx, written)
     }
 
@@ -219,6 +246,7 @@ impl AsyncWrite for StrictIo {
     ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
         let written = Pin::new(&mut me.connection).poll_write_vectored(cx, bufs);
+        me.count_written(&written);
         me.with_write_timeout(cx, written)
     }
 

@@ -66,8 +66,7 @@ pub(crate) fn filter_trailers(frame: Frame<Bytes>, key: Option<&HeaderName>) -> 
 /// Returns true if a field is allowed as a trailer. Fields that frame or route the message, identify the
 /// sender, or belong to Outflow are not.
 fn is_trailer(name: &HeaderName) -> bool {
-    let frames_or_routes = PROTECTED.contains(name) || is_hop_by_hop(name);
-    !is_outflow_header(name) && !frames_or_routes && !HEAD_ONLY.contains(name)
+    !is_outflow_header(name) && !is_protected(name) && !HEAD_ONLY.contains(name)
 }
 
 /// Support of the receiver for trailers.
@@ -86,6 +85,11 @@ pub(crate) fn trailer_support(headers: &HeaderMap) -> TrailerSupport {
     } else {
         TrailerSupport::Unsupported
     }
+}
+
+/// Returns true for a field that the receiver relies on or that belongs to a connection.
+pub(super) fn is_protected(name: &HeaderName) -> bool {
+    PROTECTED.contains(name) || is_hop_by_hop(name)
 }
 
 fn is_hop_by_hop(name: &HeaderName) -> bool {

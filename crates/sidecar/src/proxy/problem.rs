@@ -134,12 +134,43 @@ impl ProxyProblem {
     }
 }
 
-/// Builds the text of the response to a rejected connection, which is written before any request.
+/// Builds the problem of a request, or of a stored response, that does not fit into the memory budget.
+pub(crate) fn memory_full() -> ProxyProblem {
+    ProxyProblem::new(StatusCode::SERVICE_UNAVAILABLE, "memory_full", NO_MEMORY)
+        .detail(MEMORY_DETAIL)
+        .advice("retry after `retry_after`, or raise `server.max_memory`")
+        .retry_after(Some(Duration::from_secs(1)))
+        .proxy_error("http_request_denied")
+        .closing()
+}
+
+/// Builds the problem of a call whose API uses most connections or memory already.
+pub(crate) fn too_many_callers(api: &str) -> ProxyProblem {
+    let title = "too many callers wait for this API";
+    ProxyProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_callers", title)
+        .detail("calls of this API hold most connections or memory, and the rest is kept for other APIs")
+        .advice("call it from fewer connections, or raise `max_connections`, `max_memory` and the limit of open files")
+        .fact("api", api)
+        .retry_after(Some(Duration::from_secs(1)))
+        .proxy_error("http_request_denied")
+        .closing()
+}
+
+/// Builds the response to a connection beyond the limits, which is written before any request.
 pub(crate) fn too_many_connections(detail: &str) -> String {
-    let error = sdk_error::error_member(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
+    rejection("too_many_connections", "too many connections are open", detail)
+}
+
+/// Builds the response to a connection that does not fit into the memory budget.
+pub(crate) fn no_memory_for_connection() -> String {
+    rejection("memory_full", NO_MEMORY, MEMORY_DETAIL)
+}
+
+fn rejection(kind: &str, title: &str, detail: &str) -> String {
+    let error = sdk_error::error_member(StatusCode::SERVICE_UNAVAILABLE, kind, detail);
     let body = json!({
-        "type": "urn:outflow:problem:too_many_connections",
-        "title": "too many connections are open",
+        "type": format!("urn:outflow:problem:{kind}"),
+        "title": title,
         "status": 503,
         "detail": detail,
         "retry_after": 1.0,
@@ -153,6 +184,10 @@ pub(crate) fn too_many_connections(detail: &str) -> String {
         body.len()
     )
 }
+
+const NO_MEMORY: &str = "the memory for requests is used up";
+
+const MEMORY_DETAIL: &str = "requests and their bodies use all of `server.max_memory`";
 
 const JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 

@@ -27,6 +27,8 @@ pub(crate) struct RequestBody {
     remaining: u64,
     timeout: Duration,
     timeout_scope: TimeoutScope,
+    /// Largest buffer through which the connection reads the body.
+    read_buffer: u64,
     timer: Option<Pin<Box<Sleep>>>,
     pub(super) failure: BodyFailure,
     /// Header with the API's key, which no caller may send as a trailer.
@@ -64,6 +66,7 @@ impl RequestBody {
             remaining: config.max_body,
             timeout: config.body_timeout,
             timeout_scope: TimeoutScope::EachPause,
+            read_buffer: config.max_header_size,
             timer: None,
             failure: BodyFailure::default(),
             key,
@@ -75,21 +78,30 @@ impl RequestBody {
         self.body.size_hint().lower() > self.remaining
     }
 
-    /// Returns true if the body is known to be small enough to be collected, so that the call can be retried.
-    pub(crate) fn is_small(&self) -> bool {
-        self.body.size_hint().upper().is_some_and(|size| size <= MAX_COLLECTED)
+    /// Returns the size of a body that is small enough to be collected, so that the call can be retried.
+    fn small_size(&self) -> Option<u64> {
+        self.body.size_hint().upper().filter(|size| *size <= MAX_COLLECTED)
+    }
+
+    /// Returns the memory of a small body while its call waits: the bytes, and the buffer of the connection, which
+    /// grows with them and does not shrink.
+    pub(crate) fn small_cost(&self) -> Option<u64> {
+        self.small_size().map(|size| size + size.min(self.read_buffer))
     }
 
     /// Reads the whole body.
     pub(crate) async fn collect(mut self) -> Result<Bytes, BodyError> {
         self.timeout_scope = TimeoutScope::WholeBody;
+        let size = self.small_size().and_then(|size| usize::try_from(size).ok());
         let Some(first) = self.next_data().await? else {
             return Ok(Bytes::new());
         };
         let Some(second) = self.next_data().await? else {
             return Ok(first);
         };
-        let mut all = BytesMut::from(&*first);
+        // Exactly the size that the budget counts; growing by doubling could take twice as much.
+        let mut all = BytesMut::with_capacity(size.unwrap_or_default());
+        all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(next) = self.next_data().await? {
             all.extend_from_slice(&next);
@@ -167,6 +179,6 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// Size of a connection's window, above the bodies of most calls. Each waiting call holds its body: ten thousand
-/// of them take at most 640 MiB, and usually far less.
+/// Size of a stream's window, above the bodies of most calls. Each waiting call holds its body, as long as the
+/// memory budget allows.
 const MAX_COLLECTED: u64 = 64 * 1024;

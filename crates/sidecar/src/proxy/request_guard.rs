@@ -11,7 +11,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
+use super::control_headers::is_outflow_header;
+use super::hop_by_hop::is_protected;
 use super::problem::ProxyProblem;
+use crate::config::{ServerConfig, UnderscoreHeaders};
 use crate::h1::framing::FramingError;
 
 /// Reachability of a listener, which decides the allowed hosts.
@@ -28,6 +31,41 @@ pub(crate) fn framing_problem(headers: &HeaderMap) -> Option<ProxyProblem> {
     let name = headers.get(REFUSED)?;
     let error = FramingError::from_name(name.as_bytes()).unwrap_or(FramingError::RequestLine);
     Some(ambiguous(error))
+}
+
+/// Checks the number and the names of the headers. Over HTTP/1 too many headers are rejected before.
+pub(crate) fn check_head(head: &Parts, config: &ServerConfig) -> Result<(), ProxyProblem> {
+    if head.headers.len() > usize::from(config.max_headers) {
+        return Err(ambiguous(FramingError::TooMany));
+    }
+    let mut names = head.headers.keys().map(HeaderName::as_str);
+    let rejects = |name: &str| match config.underscore_headers {
+        UnderscoreHeaders::Pass => is_reserved(&name.replace('_', "-")),
+        UnderscoreHeaders::Reject => true,
+    };
+    if names.any(|name| name.contains('_') && rejects(name)) {
+        return Err(ambiguous(FramingError::Underscore));
+    }
+    Ok(())
+}
+
+/// Rejects a header that a server could read as the one with the API's key.
+pub(crate) fn check_key_name(headers: &HeaderMap, key: Option<&HeaderName>) -> Result<(), ProxyProblem> {
+    let Some(key) = key else {
+        return Ok(());
+    };
+    let is_twin = |name: &HeaderName| name != key && name.as_str().replace('_', "-") == key.as_str().replace('_', "-");
+    if headers.keys().any(is_twin) {
+        return Err(ambiguous(FramingError::Underscore));
+    }
+    Ok(())
+}
+
+/// Returns true for names that frame a message, route it or belong to Outflow. A server that takes `_` for `-`
+/// would read a second value of them.
+fn is_reserved(name: &str) -> bool {
+    let is_relied_on = |name: HeaderName| is_protected(&name) || is_outflow_header(&name);
+    HeaderName::try_from(name).is_ok_and(is_relied_on)
 }
 
 /// Checks host, method, upgrade and expectation.
@@ -124,6 +162,7 @@ fn single_host(head: &Parts) -> Result<Authority, ProxyProblem> {
             "the request names one host in its target and another in Host",
         )
         .closing()),
+        (Some(target), _) if target.as_str().contains('@') => Err(ambiguous(FramingError::UserInfo)),
         (Some(target), _) => Ok(target.clone()),
         (None, Some(host)) => Ok(host),
         (None, None) => Err(ambiguous(FramingError::NoHost)),

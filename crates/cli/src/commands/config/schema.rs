@@ -154,6 +154,7 @@ const FORMS: &[(ValueForm, &str)] = &[
          health.min_failures health.s_recover health.probe_success health.probe_start \
          health.neutral_per_success health.probe_concurrency",
     ),
+    (ValueForm::Word(&["pass", "reject"]), "server.underscore_headers"),
     (ValueForm::Word(&["logfmt", "json"]), "log.format"),
     (
         ValueForm::Word(&["off", "error", "warn", "info", "debug", "trace"]),

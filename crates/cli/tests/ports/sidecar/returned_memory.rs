@@ -19,7 +19,7 @@ async fn the_memory_of_a_wave_returns_to_the_system() {
         return;
     }
     let (_, server) = echo().await;
-    let sidecar = SidecarProcess::start(&server.url());
+    let sidecar = SidecarProcess::start(&server.url(), "");
     drop(answered_client(&sidecar).await);
     let before = sidecar.resident();
     let mut clients = Vec::new();

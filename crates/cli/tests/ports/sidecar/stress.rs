@@ -18,7 +18,8 @@ pub(super) struct SidecarProcess {
 }
 
 impl SidecarProcess {
-    pub(super) fn start(url: &str) -> Self {
+    /// Starts in front of the API at this URL, with these lines for it.
+    pub(super) fn start(url: &str, api: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("outflow.toml");
         let text = format!(
@@ -26,7 +27,7 @@ impl SidecarProcess {
              max_connections = 20000\nmax_connections_per_client = 20000\n\
              header_timeout = \"5m\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
              [apis.strict]\nbase_url = \"{url}\"\naddresses = \"any\"\n\
-             limits = [\"100000/s\"]\nconcurrency = 100\n"
+             limits = [\"100000/s\"]\nconcurrency = 1000\n{api}\n"
         );
         std::fs::write(&file, text).expect("written");
         let mut command = Command::new(env!("CARGO_BIN_EXE_outflow"));
@@ -51,7 +52,7 @@ impl SidecarProcess {
         figure.and_then(|figure| figure.parse().ok()).expect("a figure")
     }
 
-    async fn caller(&self) -> TimedCaller {
+    pub(super) async fn caller(&self) -> TimedCaller {
         let stream = TcpStream::connect(&self.address).await;
         TimedCaller {
             stream: stream.expect("it listens"),
@@ -62,14 +63,14 @@ impl SidecarProcess {
 }
 
 /// A client that measures repeated calls.
-struct TimedCaller {
+pub(super) struct TimedCaller {
     stream: TcpStream,
     request: String,
     times: Vec<Duration>,
 }
 
 impl TimedCaller {
-    async fn call(&mut self) {
+    pub(super) async fn call(&mut self) {
         let begun = Instant::now();
         let written = self.stream.write_all(self.request.as_bytes()).await;
         written.expect("written");
@@ -101,8 +102,8 @@ impl TimedCaller {
 async fn stress_ten_thousand_idle_and_a_thousand_slow_clients() {
     let (_, server) = echo().await;
     let (empty, loaded) = (
-        SidecarProcess::start(&server.url()),
-        SidecarProcess::start(&server.url()),
+        SidecarProcess::start(&server.url(), ""),
+        SidecarProcess::start(&server.url(), ""),
     );
     let before = loaded.resident();
     let mut clients = Vec::new();

@@ -72,7 +72,7 @@ fn remote_addresses_have_fewer_connections_than_this_machine() {
         let config = with(section).expect("no error").server;
         config.max_connections_per_client
     };
-    assert_eq!(max(""), 1_024);
+    assert_eq!(max(""), 16_384);
     assert_eq!(max("[server]\nmax_connections = 9"), 9);
     let open = "[server]\nlisten = \"0.0.0.0:9000\"\ntoken_env = \"GATE\"";
     assert_eq!(max(open), 64);
@@ -88,6 +88,8 @@ fn server_bounds_accept_only_valid_values() {
     for wrong in [
         "max_header_size = \"1KiB\"",
         "max_headers = 0",
+        "max_memory = \"1MiB\"",
+        "underscore_headers = \"drop\"",
         "max_connections = 0",
         "workers = 0",
         "grace = \"0s\"",

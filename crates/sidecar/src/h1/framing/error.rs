@@ -41,10 +41,14 @@ pub(crate) enum FramingError {
     Chunk,
     /// The head did not arrive in time.
     Slow,
+    /// The target names a user beside the host.
+    UserInfo,
+    /// A header name has an underscore.
+    Underscore,
 }
 
 impl FramingError {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 20] = [
         Self::BareLf,
         Self::Folded,
         Self::Name,
@@ -63,6 +67,8 @@ impl FramingError {
         Self::TooMany,
         Self::Chunk,
         Self::Slow,
+        Self::UserInfo,
+        Self::Underscore,
     ];
 
     /// Returns the identifier of the problem type.
@@ -104,6 +110,14 @@ impl FramingError {
             ),
             Self::Chunk => ("chunk", "a chunk of the body is malformed"),
             Self::Slow => ("slow", "the head did not arrive in time: send it at once"),
+            Self::UserInfo => (
+                "user_info",
+                "the target has user info before its host: send the host alone",
+            ),
+            Self::Underscore => (
+                "underscore",
+                "a header name with `_` can be read as another one with `-`: write `-`, or see `underscore_headers`",
+            ),
         }
     }
 

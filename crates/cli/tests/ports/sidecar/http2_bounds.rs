@@ -1,0 +1,133 @@
+//! Bounds of HTTP/2 beyond those of its library, and header names with an underscore.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use outflow_testkit::Background;
+use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use super::support::{PATIENCE, TestConfig, TestSidecar, echo, rest};
+
+struct Http2Client {
+    client: SendRequest<Empty<Bytes>>,
+    _connection: Background<Result<(), hyper::Error>>,
+}
+
+impl Http2Client {
+    async fn connect(sidecar: &TestSidecar) -> Self {
+        let io = TokioIo::new(sidecar.connect().await);
+        let (client, connection) = handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+        Self {
+            client,
+            _connection: Background::start(connection),
+        }
+    }
+
+    /// Returns the status and the type of the problem.
+    async fn send(&mut self, request: http::request::Builder) -> (u16, String) {
+        let request = request.body(Empty::new()).expect("valid");
+        let response = timeout(PATIENCE, self.client.send_request(request)).await;
+        let response = response.expect("in time").expect("a response");
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("whole").to_bytes();
+        let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+        let kind = problem["type"].as_str().unwrap_or_default();
+        (status, kind.trim_start_matches("urn:outflow:problem:").to_owned())
+    }
+}
+
+// Twenty headers, because the mock API allows no more than the default of a hundred and the sidecar adds some.
+#[tokio::test]
+async fn http_2_obeys_the_number_of_headers() {
+    let (api, server) = echo().await;
+    let config = TestConfig {
+        server: "max_headers = 20",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let mut client = Http2Client::connect(&sidecar).await;
+    let url = format!("http://{}/strict/x", sidecar.address);
+    let with = |count: usize| (0..count).fold(Request::get(&url), |request, number| request.header("x", number));
+    assert_eq!(client.send(with(20)).await, (200, String::new()));
+    assert_eq!(client.send(with(21)).await, (431, "too_many".to_owned()));
+    assert_eq!(api.audit().count(), 1);
+}
+
+#[tokio::test]
+async fn user_info_in_the_authority_is_rejected() {
+    let (api, server) = echo().await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
+    let mut client = Http2Client::connect(&sidecar).await;
+    let host = sidecar.address;
+    let request = Request::get(format!("http://user:secret@{host}/strict/x"));
+    assert_eq!(client.send(request).await, (400, "user_info".to_owned()));
+    let absolute = format!("GET http://user@{host}/strict/x HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    assert_eq!(sidecar.exchange(absolute).await.status, 400);
+    assert_eq!(api.audit().count(), 0);
+}
+
+// 30,000 frames without content are three times the credit of a connection.
+#[tokio::test]
+async fn a_flood_of_empty_frames_closes_the_connection() {
+    let (_, server) = echo().await;
+    let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
+    let window_update: &[u8] = &[0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let priority: &[u8] = &[0, 0, 5, 2, 0, 0, 0, 0, 1, 0, 0, 0, 0, 16];
+    for frame in [window_update, priority] {
+        let mut stream = sidecar.connect().await;
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+        stream.write_all(preface).await.expect("written");
+        // The sidecar may close before all frames are written.
+        let _closed = stream.write_all(&frame.repeat(30_000)).await;
+        rest(&mut stream).await;
+    }
+    assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
+}
+
+// `api-key` carries the key of the API: a server that reads `_` as `-` would find two.
+#[tokio::test]
+async fn names_with_an_underscore_pass_unless_they_look_like_relied_on_ones() {
+    let (_, server) = echo().await;
+    let config = TestConfig {
+        api: "api_key_env = \"SIDECAR_TOKEN\"\nkey = { header = \"api-key\" }",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let reply = sidecar.get("/strict/x", "page_size: 7\r\n").await;
+    assert_eq!(reply.echoed("page_size").as_deref(), Some("7"));
+    for name in [
+        "content_length",
+        "transfer_encoding",
+        "outflow_cost",
+        "idempotency_key",
+        "api_key",
+    ] {
+        let reply = sidecar.get("/strict/x", &format!("{name}: 1\r\n")).await;
+        let kind = reply.problem()["type"].clone();
+        assert_eq!(
+            (reply.status, kind),
+            (400, "urn:outflow:problem:underscore".into()),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn names_with_an_underscore_are_rejected_as_configured() {
+    let (api, server) = echo().await;
+    let config = TestConfig {
+        server: "underscore_headers = \"reject\"",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    assert_eq!(sidecar.get("/strict/x", "page_size: 7\r\n").await.status, 400);
+    let mut client = Http2Client::connect(&sidecar).await;
+    let url = format!("http://{}/strict/x", sidecar.address);
+    let request = Request::get(&url).header("page_size", "7");
+    assert_eq!(client.send(request).await, (400, "underscore".to_owned()));
+    assert_eq!(api.audit().count(), 0);
+}

@@ -1,0 +1,167 @@
+//! Floods of HTTP/2 frames that carry nothing.
+//!
+//! A frame of 13 bytes costs the receiver a parse and a search for its stream. `WINDOW_UPDATE`, `PRIORITY`,
+//! `PING`, `SETTINGS` and unknown frames need no request, and the HTTP library answers or ignores them without a
+//! bound. So this check counts them before the library does. A request and written bytes give credit: a client
+//! that reads a response updates its window for it. A connection without credit is closed.
+//!
+//! The check reads types and lengths of frames. The library checks everything else.
+
+/// Credit of one connection for frames without content.
+#[derive(Debug)]
+pub(crate) struct FrameCredit {
+    credit: u64,
+    /// Bytes before the next frame head: the rest of the preface, or of a frame.
+    skip: u64,
+    head: [u8; HEAD_LEN],
+    filled: usize,
+    /// Written bytes that gave no credit yet.
+    written: u64,
+}
+
+/// Connection that sent too many frames without content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FrameFlood;
+
+impl Default for FrameCredit {
+    fn default() -> Self {
+        Self {
+            credit: MAX_CREDIT,
+            skip: PREFACE_LEN,
+            head: [0; HEAD_LEN],
+            filled: 0,
+            written: 0,
+        }
+    }
+}
+
+impl FrameCredit {
+    /// Counts the frames in bytes that arrived, beginning with the preface.
+    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<(), FrameFlood> {
+        while !bytes.is_empty() {
+            let available = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            let skipped = self.skip.min(available);
+            self.skip -= skipped;
+            bytes = bytes
+                .get(usize::try_from(skipped).unwrap_or(usize::MAX)..)
+                .unwrap_or_default();
+            let (taken, rest) = bytes.split_at(bytes.len().min(HEAD_LEN - self.filled));
+            let place = self.head.iter_mut().skip(self.filled);
+            place.zip(taken).for_each(|(to, from)| *to = *from);
+            self.filled += taken.len();
+            bytes = rest;
+            if self.filled == HEAD_LEN {
+                self.filled = 0;
+                self.count()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives credit for bytes that the client took.
+    pub(crate) fn on_written(&mut self, bytes: usize) {
+        self.written = self.written.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.credit = MAX_CREDIT.min(self.credit.saturating_add(self.written / BYTES_PER_FRAME));
+        self.written %= BYTES_PER_FRAME;
+    }
+
+    /// Counts the frame of a complete head.
+    fn count(&mut self) -> Result<(), FrameFlood> {
+        let [high, middle, low, kind, ..] = self.head;
+        self.skip = u64::from(u32::from_be_bytes([0, high, middle, low]));
+        match kind {
+            DATA if self.skip > 0 => {}
+            HEADERS => self.credit = MAX_CREDIT.min(self.credit.saturating_add(FRAMES_PER_REQUEST)),
+            // The library has its own bounds for both.
+            RST_STREAM | CONTINUATION => {}
+            _ => self.credit = self.credit.checked_sub(1).ok_or(FrameFlood)?,
+        }
+        Ok(())
+    }
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const CONTINUATION: u8 = 9;
+
+/// Length, type, flags and stream.
+const HEAD_LEN: usize = 9;
+
+/// `PRI * HTTP/2.0`, a blank line, `SM`, a blank line.
+const PREFACE_LEN: u64 = 24;
+
+/// A ping every ten seconds for a day, and 117 kB of a flood.
+const MAX_CREDIT: u64 = 9_000;
+
+/// Windows of the stream and of the connection, priorities and a few pings.
+const FRAMES_PER_REQUEST: u64 = 16;
+
+/// Eager clients update both windows for each kilobyte. More than the answer to a ping, so that pings give none.
+const BYTES_PER_FRAME: u64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+        let mut frame = length.get(1..).expect("four bytes").to_vec();
+        frame.extend([kind, 0, 0, 0, 0, 1]);
+        frame.extend(payload);
+        frame
+    }
+
+    fn connection() -> FrameCredit {
+        let mut frames = FrameCredit::default();
+        frames.read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").expect("a preface");
+        frames
+    }
+
+    const WINDOW_UPDATE: u8 = 8;
+    const PRIORITY: u8 = 2;
+
+    // 9,000 frames use up the credit of a connection, whatever their kind and wherever the network cuts them.
+    #[test]
+    fn a_flood_ends_at_its_credit_however_it_is_cut() {
+        for (kind, payload) in [
+            (WINDOW_UPDATE, &[0, 0, 0, 1][..]),
+            (PRIORITY, &[0; 5]),
+            (0xbb, &[]),
+            (DATA, &[]),
+        ] {
+            for piece in [1, 7, 9, 64, 10_000] {
+                let mut frames = connection();
+                let all = frame(kind, payload).repeat(9_000);
+                assert!(
+                    all.chunks(piece).all(|part| frames.read(part).is_ok()),
+                    "{kind} {piece}"
+                );
+                assert_eq!(frames.read(&frame(kind, payload)), Err(FrameFlood), "{kind} {piece}");
+            }
+        }
+    }
+
+    // A million frames of data cost nothing, nor do two updates for each kilobyte that the client reads.
+    #[test]
+    fn data_and_its_window_updates_are_no_flood() {
+        let mut frames = connection();
+        for _ in 0..100_000 {
+            frames.read(&frame(DATA, b"abc")).expect("content");
+            frames.on_written(1_024);
+            frames
+                .read(&frame(WINDOW_UPDATE, &[0, 0, 4, 0]).repeat(2))
+                .expect("a reader");
+        }
+    }
+
+    // Sixteen frames for each of 100,000 requests.
+    #[test]
+    fn a_request_gives_credit() {
+        let mut frames = connection();
+        for _ in 0..100_000 {
+            frames.read(&frame(HEADERS, b"head")).expect("a request");
+            frames.read(&frame(PRIORITY, &[0; 5]).repeat(16)).expect("a request");
+        }
+    }
+}
