@@ -273,15 +273,17 @@ impl<'a> TableReader<'a> {
     }
 }
 
-/// Returns the error of a name that is not known, with the known name that is probably meant.
-pub fn unknown_name<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str> + Clone) -> ValueError {
+/// Returns the error of a name that is not known, with the known name that is probably meant. Known names may
+/// be a user's, so they are quoted only if they are plain, too.
+pub fn unknown_name<'n>(kind: &str, name: &str, known: impl Iterator<Item = &'n str>) -> ValueError {
     let error = ValueError::new(match show_name(name) {
         shown if shown == name => format!("unknown {kind} `{name}`"),
         _ => format!("this {kind} is unknown"),
     });
-    match nearest_name(name, known.clone()) {
+    let known: Vec<_> = known.filter(|known| show_name(known) == *known).collect();
+    match nearest_name(name, known.iter().copied()) {
         Some(near) => error.help(format!("did you mean `{near}`?")),
-        None => match list_known(known) {
+        None => match list_known(&known) {
             Some(all) => error.help(all),
             None => error,
         },
@@ -305,9 +307,8 @@ pub fn join_key(key: &str, name: &str) -> String {
     joined
 }
 
-fn list_known<'n>(known: impl Iterator<Item = &'n str>) -> Option<String> {
-    let known: Vec<_> = known.collect();
-    match known.as_slice() {
+fn list_known(known: &[&str]) -> Option<String> {
+    match known {
         [] => None,
         [only] => Some(format!("only `{only}` is known")),
         [..] if known.len() > MAX_LISTED => None,

@@ -10,7 +10,7 @@ pub fn config_secrets(input: &[u8]) {
     let Some((choice, text)) = input.split_first() else {
         return;
     };
-    let secret = SECRETS[usize::from(*choice) % SECRETS.len()];
+    let secret = SECRETS.iter().cycle().nth((*choice).into()).expect("there are secrets");
     let text = String::from_utf8_lossy(text);
     let assigned = |word: &str| -> Vec<(String, String)> {
         let lines = text.lines().filter_map(|line| line.strip_prefix(word));

@@ -37,7 +37,8 @@ fn is_quantity(text: &str) -> bool {
 /// A word, a path, a host with its port, or a URL of these.
 fn is_address(text: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || "_-./:*{}[],~".contains(c);
-    let is_short = |part: &str| part.len() <= MAX_IDENTIFIER;
+    // Keys join many words with `_`; people join the words of a phrase with `-`.
+    let is_short = |part: &str| part.len() <= MAX_IDENTIFIER || !part.contains('-');
     text.chars().all(fits)
         && has_plain_colons(text)
         && are_plain_words(text)
@@ -166,6 +167,7 @@ mod tests {
             "/orders/{id}/**",
             "/var/lib/outflow/jobs.db",
             "eu-central-1",
+            "max_connections_per_client",
         ] {
             assert!(is_plain_value(text), "{text}");
         }
