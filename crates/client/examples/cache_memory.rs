@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use outflow::{Api, Cache, CacheMode, CacheSettings, Outflow, Rules};
 use outflow_mock::{MockApi, MockResponse};
+use outflow_testkit::Background;
 
 /// Sizes of a counter, of a JSON object and of a page of a list.
 const BODIES: [usize; 3] = [50, 2_000, 30_000];
@@ -66,7 +67,7 @@ async fn measure(bytes: usize) -> Result<(), Box<dyn std::error::Error>> {
 async fn fill(client: &Outflow, cache: &Cache, next: &Arc<AtomicU64>, until: u64) -> Result<(), outflow::Error> {
     let callers = (0..CALLERS).map(|_| {
         let (client, cache, next) = (client.clone(), cache.clone(), Arc::clone(next));
-        tokio::spawn(async move {
+        Background::start(async move {
             while cache.report().memory < until {
                 let path = format!("/items/{}", next.fetch_add(1, Ordering::Relaxed));
                 client.get("mock", &path).send().await?.bytes().await?;
@@ -75,7 +76,7 @@ async fn fill(client: &Outflow, cache: &Cache, next: &Arc<AtomicU64>, until: u64
         })
     });
     for caller in callers.collect::<Vec<_>>() {
-        caller.await.expect("a caller that does not panic")?;
+        caller.join().await?;
     }
     Ok(())
 }
@@ -93,15 +94,12 @@ fn mock(bytes: usize) -> MockApi {
     mock.build().expect("no limits: valid")
 }
 
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn print(bytes: usize, cache: &Cache, counted: u64, resident: u64) {
-    let mib = |bytes: u64| bytes as f64 / MIB as f64;
-    let ratio = mib(resident) / mib(counted);
-    let entries = cache.report().entries;
+    let (entries, percent) = (cache.report().entries, resident * 100 / counted);
     println!(
-        "{bytes:>8} {entries:>8} {:>12.1} {:>12.1} {ratio:>18.2}",
-        mib(counted),
-        mib(resident)
+        "{bytes:>8} {entries:>8} {:>12} {:>12} {percent:>16} %",
+        counted / MIB,
+        resident / MIB
     );
 }
 
