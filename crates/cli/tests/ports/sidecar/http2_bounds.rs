@@ -35,7 +35,7 @@ impl Http2Client {
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.expect("whole").to_bytes();
         let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
-        let kind = problem["type"].as_str().unwrap_or_default();
+        let kind = problem.get("type").and_then(Value::as_str).unwrap_or_default();
         (status, kind.trim_start_matches("urn:outflow:problem:").to_owned())
     }
 }
