@@ -90,7 +90,7 @@ fn a_program_is_not_ready_while_its_store_is_away() {
     let mut redis = RedisServer::start(RedisOptions::default()).expect("a server");
     let config = "[bulk]\nstore = \"redis\"\nredis.url_env = \"REDIS_URL\"\n\
                   [apis.up]\nbase_url = \"http://127.0.0.1:9\"\n";
-    let member = FleetMember::start(config, &redis.url());
+    let mut member = FleetMember::start(config, &redis.url());
     let ready = |member: &FleetMember| fetch(&format!("{}/readyz", member.admin));
     let (status, body) = ready(&member);
     assert_eq!(status, 200, "{body}");
@@ -100,8 +100,8 @@ fn a_program_is_not_ready_while_its_store_is_away() {
     assert!(body.contains("store_unavailable"), "{body}");
     redis.restart().expect("restarted");
     let is_back = (0..100).any(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        ready(&member).0 == 200
+        let lives = member.process.wait(Duration::from_millis(100));
+        lives.is_err() && ready(&member).0 == 200
     });
     assert!(is_back, "{:?}", ready(&member));
 }
