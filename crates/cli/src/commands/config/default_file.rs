@@ -76,7 +76,9 @@ mod tests {
         let all = explained_keys();
         let timeout = all.iter().find(|one| one.key == "apis.example.timeout");
         let meaning = timeout.map(|one| one.meaning.as_str());
-        assert_eq!(meaning, Some("One attempt, from its beginning to the end of its body."));
+        let text = "One attempt, to the end of a body that is read whole, or to the head of a response whose body is \
+                    streamed.";
+        assert_eq!(meaning, Some(text));
         assert!(all.len() > 80, "{}", all.len());
         let defaults = defaults().expect("the file is valid");
         for (key, _) in defaults.client.origins.iter() {

@@ -35,10 +35,8 @@ async fn metrics_have_the_openmetrics_type() {
 // One call in flight is allowed, and another waits though 500/min would let it go.
 #[tokio::test]
 async fn a_snapshot_says_when_concurrency_binds() {
-    let running = TestProgram::with_config(
-        "[apis.stock]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"500/min\"]\nconcurrency = 1\n",
-    )
-    .await;
+    let stock = "[apis.stock]\nbase_url = \"http://127.0.0.1:9\"\nlimits = [\"500/min\"]\nconcurrency = 1\n";
+    let running = TestProgram::with_config(&format!("{QUIET}{stock}")).await;
     let taken = running.post("/v1/acquire", r#"{"api":"stock"}"#).await;
     assert_eq!(taken.status, 200);
     let json = [("content-type", "application/json")];

@@ -75,10 +75,12 @@ impl ReportCollector<'_> {
 
     /// Names a used up limit while no call waits for it: calls that cannot wait are refused.
     fn reason_of_refusals(&mut self, circuit: usize) -> Option<String> {
-        let groups = (0_u32..).zip(&self.pool.limits.groups);
+        // Only groups with calls: a report creates no meters.
+        let groups = (0_u32..).zip(&mut self.pool.limits.groups);
         let current = groups.filter(|(number, group)| group.successor == *number);
-        let own = current.filter(|(number, _)| self.pool.circuits.index_for(*number) == circuit);
-        let numbers: Vec<_> = own.map(|(number, _)| number).collect();
+        let used = current.filter_map(|(number, group)| group.used_limits().map(|_| number));
+        let mut numbers: Vec<_> = used.collect();
+        numbers.retain(|group| self.pool.circuits.index_for(*group) == circuit);
         let used_up = numbers.into_iter().find_map(|group| self.used_up_limit(group))?;
         let reason = WaitReason::Limit {
             rate: used_up.effective,
