@@ -12,6 +12,7 @@ use outflow_core::{CountBy, Nanos};
 use outflow_store::{JobStore, LaneBacklog, Name, PageRequest, TenantReport, TenantRule};
 use outflow_sync::Mutex;
 
+use super::throughput::LaneActivity;
 use super::workload::{WorkAmount, Workload};
 use crate::congestion::BindingRate;
 use crate::engine::EngineContext;
@@ -21,6 +22,8 @@ use crate::engine::EngineContext;
 pub(crate) struct TenantBacklogs {
     read: Nanos,
     lanes: BTreeMap<Name, Vec<TenantBacklog>>,
+    /// Ended jobs of tenants with a limit of their own.
+    limited: Vec<LaneActivity>,
 }
 
 /// Waiting jobs of a tenant in one lane.
@@ -52,6 +55,14 @@ impl TenantBacklogs {
         if report.paused {
             return;
         }
+        if report.rule.rate.is_some() {
+            let counts = &report.counts;
+            self.limited.push(LaneActivity {
+                lane: report.name.clone(),
+                ended_here: counts.done + counts.dead + counts.failed,
+                is_served: true,
+            });
+        }
         for LaneBacklog { lane, jobs } in &report.lanes {
             let rate = report.rule.rate;
             let backlog = TenantBacklog {
@@ -62,6 +73,11 @@ impl TenantBacklogs {
             };
             self.lanes.entry(lane.clone()).or_default().push(backlog);
         }
+    }
+
+    /// Returns tenants with a limit of their own, as lanes.
+    pub(super) fn limited_tenants(&self) -> &[LaneActivity] {
+        &self.limited
     }
 
     /// Returns true if jobs of a tenant that is not paused wait in a lane.

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_store::{ActionReport, JobStore, LaneBacklog, Name, RemainingWork, StoreResult, TenantReport};
+use outflow_store::{ActionReport, JobCounts, JobStore, LaneBacklog, Name, RemainingWork, StoreResult, TenantReport};
 
 use super::competing_work::TenantBacklogs;
 use super::remaining_time::LimitTime;
-use super::throughput::{LaneActivity, Throughput};
+use super::throughput::{LaneActivity, Throughput, USUAL_SPAN};
 use super::workload::Workload;
 use crate::congestion::lane_shares::LaneShares;
 use crate::engine::EngineContext;
@@ -31,7 +31,14 @@ impl<S: JobStore> EngineContext<S> {
             is_served: self.is_served(lane) && backlogs.has_work(lane),
         });
         let ended = counts.done + counts.dead + counts.failed;
-        self.speeds.record(self.clock.now(), ended, &lanes.collect::<Vec<_>>());
+        let (now, lanes) = (self.clock.now(), lanes.collect::<Vec<_>>());
+        self.speeds.record(now, ended, &lanes);
+        // A tenant's own limit slows it alone, so its speed is measured apart.
+        let mut limited = backlogs.limited_tenants().to_vec();
+        let is_served = lanes.iter().all(|lane| lane.is_served);
+        limited.iter_mut().for_each(|tenant| tenant.is_served = is_served);
+        let ended = limited.iter().map(|tenant| tenant.ended_here).sum();
+        self.tenant_speeds.record(now, ended, &limited);
         Ok(backlogs)
     }
 }
@@ -55,7 +62,7 @@ impl<S> EngineContext<S> {
         }
         match report.counts.open() {
             0 => Some(Duration::ZERO),
-            _ => self.eta(&Workload::from(remaining), report.counts.mean(), backlogs),
+            _ => self.eta(&Workload::from(remaining), &report.counts, backlogs),
         }
     }
 
@@ -71,7 +78,7 @@ impl<S> EngineContext<S> {
         }
         match report.counts.open() {
             0 => Some(Duration::ZERO),
-            _ => self.eta(&self.tenant_workload(report, shares), report.counts.mean(), backlogs),
+            _ => self.eta(&self.tenant_workload(report, shares), &report.counts, backlogs),
         }
     }
 
@@ -89,21 +96,34 @@ impl<S> EngineContext<S> {
         workload
     }
 
-    /// Estimates the time until the last job of this work has ended, if a call takes this long. Returns nothing while
-    /// an operator holds an API, and without limits before a job ended.
-    fn eta(&self, own: &Workload, latency: Option<Duration>, backlogs: &TenantBacklogs) -> Option<Duration> {
+    /// Estimates the time until the last job of this work has ended, and those of the same owner that are in flight.
+    /// Returns nothing while an operator holds an API, and without limits before a job ended.
+    fn eta(&self, own: &Workload, counts: &JobCounts, backlogs: &TenantBacklogs) -> Option<Duration> {
+        let latency = counts.mean();
         if own.jobs() == 0 {
             return latency;
         }
         let work = self.with_competition(own, backlogs);
         let limits = self.remaining_time(&work, latency.unwrap_or_default())?;
         let now = self.clock.now();
-        let estimates = work.amounts().filter_map(|(lane, amount)| {
-            let measured = self.speeds.throughput(lane, now);
-            let measured = measured.filter(|measured| limits.trusts(measured));
-            estimate(amount.jobs, measured, limits)
-        });
-        estimates.max()
+        let estimate = |jobs, measured: Option<(Throughput, Duration)>| {
+            let measured = measured.filter(|(measured, age)| limits.trusts(measured, *age));
+            let jobs = counts.in_flight.saturating_add(jobs);
+            estimate(jobs, measured.map(|(measured, _)| measured), limits)
+        };
+        let lanes = work
+            .amounts()
+            .map(|(lane, all)| (all.jobs, self.speeds.throughput(lane, now)));
+        let tenants = own
+            .tenants()
+            .map(|(name, own)| (own.all.jobs, self.tenant_speeds.throughput(name, now)));
+        // At the rate of a tenant the first calls take longer.
+        let is_measured = |measured: &Option<(_, Duration)>| measured.is_some_and(|(_, age)| age >= USUAL_SPAN);
+        let limited = tenants.filter(|(_, measured)| is_measured(measured));
+        lanes
+            .chain(limited)
+            .filter_map(|(jobs, measured)| estimate(jobs, measured))
+            .max()
     }
 }
 

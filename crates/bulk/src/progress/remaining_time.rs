@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::core::{Cost, Decision, Limit, Nanos, Rate};
-use outflow::{DEFAULT_GROUP, Outflow};
+use outflow::{DEFAULT_GROUP, Outflow, WaitReason};
 use outflow_store::Name;
 
 use super::lower_bound::group_limits;
@@ -32,9 +32,9 @@ pub(super) struct LimitTime {
 
 impl LimitTime {
     /// Returns true if a throughput was measured for long enough to say more than the limits: the first calls start
-    /// slowly.
-    pub(super) fn trusts(self, measured: &Throughput) -> bool {
-        self.span.is_zero() || measured.span >= MEASURED_SPAN
+    /// slowly, because a limit counts them until after their responses.
+    pub(super) fn trusts(self, measured: &Throughput, age: Duration) -> bool {
+        self.span.is_zero() || (measured.span >= MEASURED_SPAN && age >= MEASURED_SPAN * 2)
     }
 
     /// Returns the time by limits if the estimate is less than a window above it: the quota of a window starts at its
@@ -155,7 +155,11 @@ impl<S> EngineContext<S> {
         }
         let (upstream, target) = lane.upstream(&self.client)?;
         match upstream.check(target.with_cost(cost)) {
-            Decision::WaitUntil(Nanos::MAX) => None,
+            // Calls in flight end at an unknown instant, but soon; a state without an end stays.
+            Decision::WaitUntil(Nanos::MAX) => {
+                let reason = upstream.explain(target)?.reason;
+                (!matches!(reason, WaitReason::State(_))).then_some(Duration::ZERO)
+            }
             Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) => Some(Duration::ZERO),
             Decision::Never => (cost == Cost::ONE).then_some(Duration::ZERO),

@@ -1,8 +1,8 @@
 //! Recent throughput of lanes.
 //!
 //! An ETA follows the lane, because all its tenants and actions share one speed and fair order divides it. A lane
-//! that slept, was paused or had no work was slow for a while. That says nothing about the rest, so its measurement
-//! restarts.
+//! that slept, was paused or had no work was slow for a while. That says nothing about the rest, so this time is left
+//! out, or the measurement restarts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -50,6 +50,7 @@ struct LaneSpeed {
     ended_here: u64,
     /// Number of its ended jobs on all machines, since the first record.
     ended: u64,
+    is_served: bool,
     marks: EndMarks,
 }
 
@@ -100,6 +101,30 @@ impl EndMarks {
         }
     }
 
+    /// Forgets the begin of trouble, before the API slept for it.
+    fn forget_trouble(&mut self, now: Nanos) {
+        while self.recent.len() > 1
+            && self
+                .recent
+                .back()
+                .is_some_and(|mark| now.since(mark.at) < MEASURED_SPAN)
+        {
+            self.recent.pop_back();
+        }
+    }
+
+    /// Leaves the time and the ends since the last mark out of the measurement.
+    fn skip_to(&mut self, mark: EndMark) {
+        let Some(newest) = self.recent.back().copied() else {
+            return;
+        };
+        let (time, ended) = (mark.at.since(newest.at), mark.ended.saturating_sub(newest.ended));
+        for kept in self.recent.iter_mut().chain([&mut self.first]) {
+            (kept.at, kept.ended) = (kept.at.saturating_add(time), kept.ended.saturating_add(ended));
+        }
+        self.last = mark;
+    }
+
     /// Returns true if jobs end again after a gap that their speed before does not explain, such as a pause.
     fn ends_stall(&self, mark: EndMark) -> bool {
         let ended = self.last.ended.saturating_sub(self.first.ended);
@@ -108,24 +133,41 @@ impl EndMarks {
         ended > 0 && mark.ended != self.last.ended && gap > MAX_SPAN && gap > usual * UNUSUAL
     }
 
-    /// Returns the throughput of the span in which most jobs ended for its length. A window that has only begun makes
-    /// other spans look slow. If no job ended in any of them, returns the throughput since the begin.
-    fn fastest(&self, now: Nanos) -> Option<Throughput> {
+    /// Returns the throughput of the last minute. If too few jobs ended in it, a longer span counts. If a span is much
+    /// faster, it counts: a window that has only begun, or trouble before, makes the others look slow.
+    fn recent(&self, now: Nanos) -> Option<Throughput> {
         let since = |from: &EndMark| Throughput {
             ended: self.last.ended.saturating_sub(from.ended),
             span: now.since(from.at),
             idle: now.since(self.last.at),
         };
         let long = self.recent.iter().filter(|from| now.since(from.at) >= MEASURED_SPAN);
+        let long: Vec<_> = long.map(since).filter(|measured| measured.ended >= ENOUGH).collect();
         let oldest = self.recent.front().filter(|from| now.since(from.at) >= MIN_SPAN);
-        let candidates = long.chain(oldest).map(since).filter(|measured| measured.ended > 0);
-        let fastest =
-            candidates.min_by_key(|measured| measured.scale(measured.span.saturating_sub(measured.idle), MANY));
-        fastest.or_else(|| Some(since(&self.first)).filter(|measured| measured.ended > 0))
+        let spans = oldest.into_iter().chain([&self.first]).map(since);
+        let oldest = spans
+            .into_iter()
+            .find(|measured| measured.ended > 0 && measured.span >= MIN_SPAN);
+        let usual = long
+            .iter()
+            .rfind(|measured| measured.span >= USUAL_SPAN)
+            .copied()
+            .or(oldest)?;
+        let fastest = long.into_iter().min_by_key(Throughput::pace);
+        Some(
+            fastest
+                .filter(|fastest| fastest.pace() * 5 < usual.pace() * 4)
+                .unwrap_or(usual),
+        )
     }
 }
 
 impl Throughput {
+    /// Returns the time of many jobs, without the idle end.
+    fn pace(&self) -> Duration {
+        self.scale(self.span.saturating_sub(self.idle), MANY)
+    }
+
     /// Returns the time of `jobs` at a speed of all ended jobs in this span.
     pub(crate) fn scale(self, span: Duration, jobs: u64) -> Duration {
         let nanos = span.as_nanos() * u128::from(jobs) / u128::from(self.ended.max(1));
@@ -167,23 +209,31 @@ impl LaneSpeeds {
             let known = before.remove(&activity.lane);
             let ended = known.as_ref().map_or(0, |known| known.ended).saturating_add(ends);
             let mark = EndMark { at: now, ended };
-            let mut marks = match known {
-                Some(known) if activity.is_served => known.marks,
-                _ => EndMarks::new(mark),
-            };
-            marks.add(mark);
+            let was_served = known.as_ref().is_none_or(|known| known.is_served);
+            let mut marks = known.map_or_else(|| EndMarks::new(mark), |known| known.marks);
+            if activity.is_served {
+                marks.add(mark);
+            } else {
+                if was_served {
+                    marks.forget_trouble(now);
+                }
+                marks.skip_to(mark);
+            }
             let speed = LaneSpeed {
                 ended_here: activity.ended_here,
                 ended,
+                is_served: activity.is_served,
                 marks,
             };
             table.lanes.insert(activity.lane.clone(), speed);
         }
     }
 
-    /// Returns the recent throughput of a lane.
-    pub(crate) fn throughput(&self, lane: &Name, now: Nanos) -> Option<Throughput> {
-        self.table.lock().lanes.get(lane)?.marks.fastest(now)
+    /// Returns the recent throughput of a lane, and the age of its measurement.
+    pub(crate) fn throughput(&self, lane: &Name, now: Nanos) -> Option<(Throughput, Duration)> {
+        let table = self.table.lock();
+        let marks = &table.lanes.get(lane)?.marks;
+        Some((marks.recent(now)?, now.since(marks.first.at)))
     }
 }
 
@@ -193,8 +243,14 @@ pub(super) const MAX_SPAN: Duration = Duration::from_mins(3);
 /// Long enough for some ends of a slow API.
 pub(super) const MEASURED_SPAN: Duration = Duration::from_secs(20);
 
+/// Long enough that the rhythm of calls in flight does not show.
+pub(super) const USUAL_SPAN: Duration = Duration::from_mins(1);
+
 /// Sixty marks in the longest span.
 const MARK_DISTANCE: Duration = Duration::from_secs(3);
+
+/// Fewer ends measure chance in a short span.
+const ENOUGH: u64 = 25;
 
 /// A gap of so many usual distances between two ends is no chance.
 const UNUSUAL: u32 = 10;
@@ -224,10 +280,10 @@ mod tests {
     fn record(speeds: &LaneSpeeds, second: u64, ended: u64) -> Option<Throughput> {
         let now = Nanos::from_secs(second);
         speeds.record(now, ended, &[activity("a", ended)]);
-        speeds.throughput(&lane("a"), now)
+        speeds.throughput(&lane("a"), now).map(|(measured, _)| measured)
     }
 
-    // Ten a second for ten minutes, then an hour of sleep, then five a second.
+    // Ten a second for ten minutes, then an hour of sleep, then ten a second again.
     #[test]
     fn a_sleep_does_not_slow_the_measured_throughput() {
         let speeds = LaneSpeeds::default();
@@ -239,17 +295,16 @@ mod tests {
             is_served: false,
             ..activity("a", 6_000)
         };
-        speeds.record(Nanos::from_secs(4_200), 6_000, &[asleep]);
-        assert_eq!(speeds.throughput(&lane("a"), Nanos::from_secs(4_200)), None);
-        for second in 4_201..4_210 {
-            record(&speeds, second, 6_000 + (second - 4_200) * 5);
+        for second in 601..=4_200 {
+            speeds.record(Nanos::from_secs(second), 6_000, std::slice::from_ref(&asleep));
         }
-        let expected = Throughput {
-            ended: 50,
-            span: Duration::from_secs(10),
-            idle: Duration::ZERO,
-        };
-        assert_eq!(record(&speeds, 4_210, 6_050), Some(expected));
+        let (measured, _) = speeds.throughput(&lane("a"), Nanos::from_secs(4_200)).expect("kept");
+        assert_eq!(measured.ended, measured.span.as_secs() * 10, "{measured:?}");
+        for second in 4_201..4_240 {
+            record(&speeds, second, 6_000 + (second - 4_200) * 10);
+        }
+        let measured = record(&speeds, 4_240, 6_400).expect("measured");
+        assert_eq!(measured.ended, measured.span.as_secs() * 10, "{measured:?}");
     }
 
     // Ten a second, a pause of an hour that the lane does not know, then ten a second again.
@@ -324,7 +379,7 @@ mod tests {
         speeds.record(Nanos::ZERO, 0, &[activity("a", 0), activity("b", 0)]);
         let now = Nanos::from_secs(10);
         speeds.record(now, 120, &[activity("a", 30), activity("b", 10)]);
-        let ended = |name| speeds.throughput(&lane(name), now).map(|measured| measured.ended);
+        let ended = |name| speeds.throughput(&lane(name), now).map(|(measured, _)| measured.ended);
         assert_eq!((ended("a"), ended("b")), (Some(90), Some(30)));
     }
 }

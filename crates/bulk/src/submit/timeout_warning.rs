@@ -11,7 +11,7 @@ use crate::progress::stall::span;
 use crate::progress::workload::Workload;
 
 impl<S: JobStore> Engine<S> {
-    /// Returns a warning if the limits need longer for an action than its timeout.
+    /// Returns a warning if an action takes longer than its timeout, by limits or by the rest of a sleep.
     ///
     /// # Errors
     /// If the store fails.
@@ -22,13 +22,18 @@ impl<S: JobStore> Engine<S> {
         };
         let workload = Workload::from(&context.store.remaining(action).await?);
         let bound = workload.lower_bound(&context.client, &context.settings.load(), context.clock.wall());
-        let timeout = report.spec.timeout;
-        Ok((bound.span > timeout).then(|| {
-            let because = bound.because.map_or(String::new(), |because| format!(", by {because}"));
+        let (timeout, eta) = (report.spec.timeout, self.report_progress(&report).await?.eta);
+        let longest = Some(bound.span)
+            .filter(|span| *span > timeout)
+            .or(eta)
+            .unwrap_or_default();
+        Ok((longest > timeout).then(|| {
+            let because = bound.because.filter(|_| bound.span > timeout);
+            let because = because.map_or(String::new(), |because| format!(", by {because}"));
             format!(
                 "the action takes at least {}{because}, and fails if no job of it ends for {}: set a longer \
                  `--timeout` if it may have to wait that long",
-                span(bound.span),
+                span(longest),
                 span(timeout)
             )
         }))

@@ -100,8 +100,10 @@ fn report_action(state: &StoreState, id: u32, paused: &[u32]) -> rusqlite::Resul
     Ok(Some(action.report(held)))
 }
 
-/// Fails actions that made no progress within their timeout and have open jobs.
+/// Fails actions that made no progress within their timeout and have open jobs. The time of a pause does not count: an
+/// operator stopped the action, and not the API.
 pub(crate) fn fail_overdue(state: &mut StoreState, limit: usize, moment: ClockPair) {
+    extend_paused(state, moment);
     let is_open = |action: &ActionEntry| !action.stage().is_over() && !action.is_finished();
     let actions = state.actions.iter_mut();
     let overdue = actions.filter_map(|(id, action)| {
@@ -116,6 +118,21 @@ pub(crate) fn fail_overdue(state: &mut StoreState, limit: usize, moment: ClockPa
     for id in ended {
         state.log.needs_sync = true;
         record_action(state, id);
+    }
+}
+
+/// Restarts the timeouts of overdue actions that are paused, or whose tenants are.
+fn extend_paused(state: &mut StoreState, moment: ClockPair) {
+    let paused = paused_tenants(state);
+    let overdue = state.actions.iter().filter(|(_, action)| action.expires <= moment.now);
+    let overdue: Vec<_> = overdue.map(|(id, _)| id).collect();
+    for id in overdue {
+        let held = count_holding(state, id, &paused).unwrap_or_default();
+        if let Some(action) = state.actions.get_mut(id)
+            && (action.state.paused || held > 0)
+        {
+            action.progress(moment.wall);
+        }
     }
 }
 

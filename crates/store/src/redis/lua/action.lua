@@ -58,6 +58,8 @@ elseif operation == 'pause' or operation == 'resume' then
 elseif operation == 'cancel' then
   if not is_over(action) and not is_settled(action) then finish(CANCELLED) end
 elseif operation == 'fail' then
+  -- The time of a pause does not count: an operator stopped the action, and not the API.
+  if action.st == 0 and (action.paused == 1 or action.hd > 0) then action.progressed, action.dirty = now, true end
   if action.st == 0 and now < times_out(action) then
     call('ZADD', K.adue, times_out(action), name)
   elseif action.st == COMPLETED or (action.st == 0 and is_settled(action)) then

@@ -201,6 +201,29 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
     assert!(reason.ends_with("; last error: 503 Service Unavailable"), "{reason}");
 }
 
+// 10 units, and a pause of 25: the timeout counts from the resumption.
+pub(crate) async fn a_paused_action_does_not_time_out(world: &impl StoreWorld) {
+    let store = world.store();
+    let unit = world.unit();
+    let spec = ActionSpec {
+        timeout: unit * 10,
+        ..ActionSpec::new(name("act"))
+    };
+    store.open(spec).await.expect("open");
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
+    let scope = ControlScope::Action(name("act"));
+    store.pause(&scope).await.expect("paused");
+    for _ in 0..5 {
+        world.advance(unit * 5).await;
+        assert!(finished(store).await.is_empty());
+    }
+    store.resume(&scope).await.expect("resumed");
+    assert!(finished(store).await.is_empty());
+    assert_eq!(report(store, "act").await.counts.queued, 1);
+    world.advance(unit * 25).await;
+    assert_eq!(finished(store).await, ["act"], "it fails without a pause");
+}
+
 // The worker dies: its claim is over when it is reaped, and not before.
 pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &impl StoreWorld) {
     let store = world.store();

@@ -6,7 +6,7 @@
 
 mod bar;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressStyle};
@@ -27,6 +27,8 @@ pub(super) struct ProgressBars {
     bars: Vec<indicatif::ProgressBar>,
     /// Instant of the last update.
     shown: Option<Duration>,
+    /// Causes of waits that were printed, without their figures.
+    said: BTreeSet<String>,
     /// Finished jobs by tenant at the start of this run.
     before: Option<BTreeMap<Name, (u64, u64)>>,
 }
@@ -67,6 +69,7 @@ impl ProgressBars {
             screen: MultiProgress::new(),
             bars: Vec::new(),
             shown: None,
+            said: BTreeSet::new(),
             before: None,
         }
     }
@@ -85,6 +88,9 @@ impl ProgressBars {
         let over = counted.over();
         let throughput = self.rate.record(over.saturating_sub(before), spent);
         let is_stalled = throughput.idle >= STALLED;
+        if is_stalled && self.terminal.is_watched {
+            self.say_waits(&estimate.waits);
+        }
         rows.push(TenantProgress {
             name: "all".to_owned(),
             over,
@@ -96,6 +102,16 @@ impl ProgressBars {
             waits: estimate.waits.into_iter().filter(|_| is_stalled).collect(),
         });
         self.write(&rows);
+    }
+
+    /// Prints what jobs wait for above the bars, where a line is not cut off. The same cause is printed once.
+    fn say_waits(&mut self, waits: &[String]) {
+        let cause = |sentence: &String| sentence.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+        for sentence in waits {
+            if self.said.insert(cause(sentence)) {
+                self.say(sentence);
+            }
+        }
     }
 
     /// Returns the rows of tenants: some single ones, and one for the rest.
