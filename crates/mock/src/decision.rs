@@ -213,7 +213,7 @@ const UNAUTHORIZED: &str = "{\"error\":{\"message\":\"the key is missing or wron
                             \"type\":\"authentication_error\",\"code\":\"invalid_api_key\"}}\n";
 
 /// Body of a throttle in the dialect of OpenAI, whose libraries print its message.
-const THROTTLED: &str = "{\"error\":{\"message\":\"the limit of this key is used up: wait as Retry-After says\",\
+const THROTTLED: &str = "{\"error\":{\"message\":\"the limit of this key has no quota for this request\",\
                          \"type\":\"rate_limit_error\",\"code\":\"rate_limit_exceeded\"}}\n";
 
 /// Status of providers that ban.

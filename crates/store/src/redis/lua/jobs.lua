@@ -252,7 +252,7 @@ end
 
 local function timeout_reason(action, job)
   local reason = string.format(
-    'the action made no progress for %g s, its timeout: submit the job again, with a longer one',
+    'the action made no progress for %g s, its timeout: submit the job with another id and a longer timeout',
     action.timeout / 1000000)
   return sub(reason .. last_error(job), 1, 65535)
 end
