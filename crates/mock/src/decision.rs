@@ -212,7 +212,7 @@ impl PendingRefusal<'_> {
 const UNAUTHORIZED: &str = "{\"error\":{\"message\":\"the key is missing or wrong\",\
                             \"type\":\"authentication_error\",\"code\":\"invalid_api_key\"}}\n";
 
-/// Body of a throttle in the dialect of OpenAI, whose libraries print its message.
+/// Body of a throttle in the dialect `OpenAi`; libraries print its message.
 const THROTTLED: &str = "{\"error\":{\"message\":\"the limit of this key has no quota for this request\",\
                          \"type\":\"rate_limit_error\",\"code\":\"rate_limit_exceeded\"}}\n";
 

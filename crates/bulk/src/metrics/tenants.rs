@@ -245,7 +245,9 @@ mod tests {
             let names: Vec<_> = (0..50)
                 .map(|number| Name::new(&format!("r{round}-t{number}")).expect("a name"))
                 .collect();
-            names.iter().for_each(|tenant| wait(&tenants, tenant));
+            for tenant in &names {
+                wait(&tenants, tenant);
+            }
             let groups: Vec<_> = names.iter().map(|name| group(name, CongestionLevel::None)).collect();
             for second in [0, 1] {
                 tenants.record_samples(Nanos::from_secs(round * 10 + second), &groups);

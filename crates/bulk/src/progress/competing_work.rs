@@ -146,9 +146,9 @@ impl<S: JobStore> EngineContext<S> {
         match self.store.tenants(page).await {
             Ok(reports) if reports.len() < PAGE_SIZE => {
                 let mut backlogs = TenantBacklogs::new(now);
-                reports
-                    .iter()
-                    .for_each(|report| backlogs.add(report, |lane| self.shares.cost(lane)));
+                for report in &reports {
+                    backlogs.add(report, |lane| self.shares.cost(lane));
+                }
                 self.keep_backlogs(backlogs)
             }
             _ => last,
@@ -212,7 +212,7 @@ mod tests {
             tenant: name(tenant),
             jobs: *jobs,
             weight: *weight,
-            own_rate: rate.map(|rate| per_second(rate)),
+            own_rate: rate.map(per_second),
         };
         backlogs
             .lanes

@@ -36,7 +36,9 @@ impl<S: JobStore> EngineContext<S> {
         // A tenant's own limit slows it alone, so its speed is measured apart.
         let mut limited = backlogs.limited_tenants().to_vec();
         let is_served = lanes.iter().all(|lane| lane.is_served);
-        limited.iter_mut().for_each(|tenant| tenant.is_served = is_served);
+        for tenant in &mut limited {
+            tenant.is_served = is_served;
+        }
         let ended = limited.iter().map(|tenant| tenant.ended_here).sum();
         self.tenant_speeds.record(now, ended, &limited);
         Ok(backlogs)
@@ -154,28 +156,31 @@ mod tests {
         window: Duration::from_millis(500),
     };
 
-    fn measured(ended: u64, span: u64, idle: u64) -> Option<Throughput> {
-        Some(Throughput {
+    fn measured(ended: u64, span: u64, idle: u64) -> Throughput {
+        Throughput {
             ended,
             span: Duration::from_secs(span),
             idle: Duration::from_secs(idle),
-        })
+        }
     }
 
     // 25 of 100 in twenty seconds: sixty more. In ten seconds: thirty, if limits allow that.
     #[test]
     fn the_rest_takes_as_long_as_the_throughput_says_and_no_less_than_limits_need() {
-        assert_eq!(estimate(75, measured(25, 20, 0), BOUND), Some(Duration::from_mins(1)));
+        assert_eq!(
+            estimate(75, Some(measured(25, 20, 0)), BOUND),
+            Some(Duration::from_mins(1))
+        );
         let longer = LimitTime {
             span: Duration::from_secs(90),
             ..BOUND
         };
         assert_eq!(
-            estimate(75, measured(25, 20, 0), longer),
+            estimate(75, Some(measured(25, 20, 0)), longer),
             Some(longer.span),
             "no faster than limits allow"
         );
-        let unlimited = estimate(75, measured(25, 10, 0), LimitTime::default());
+        let unlimited = estimate(75, Some(measured(25, 10, 0)), LimitTime::default());
         assert_eq!(unlimited, Some(Duration::from_secs(30)));
     }
 
@@ -186,13 +191,13 @@ mod tests {
             window: Duration::from_mins(1),
             ..BOUND
         };
-        assert_eq!(estimate(75, measured(25, 20, 0), minute), Some(BOUND.span));
+        assert_eq!(estimate(75, Some(measured(25, 20, 0)), minute), Some(BOUND.span));
     }
 
     #[test]
     fn limits_give_the_estimate_before_an_end() {
         assert_eq!(estimate(5, None, BOUND), Some(BOUND.span));
-        assert_eq!(estimate(5, measured(0, 1, 0), BOUND), Some(BOUND.span));
+        assert_eq!(estimate(5, Some(measured(0, 1, 0)), BOUND), Some(BOUND.span));
         assert_eq!(estimate(5, None, LimitTime::default()), None, "no limit");
     }
 
@@ -204,8 +209,8 @@ mod tests {
             span: Duration::from_secs(69),
             ..BOUND
         };
-        assert_eq!(estimate(10, measured(5, 51, 50), bound), Some(bound.span));
-        let slow = estimate(10, measured(5, 51, 50), LimitTime::default());
+        assert_eq!(estimate(10, Some(measured(5, 51, 50)), bound), Some(bound.span));
+        let slow = estimate(10, Some(measured(5, 51, 50)), LimitTime::default());
         assert_eq!(slow, Some(Duration::from_secs(102)));
     }
 }

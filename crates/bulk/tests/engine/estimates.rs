@@ -122,15 +122,13 @@ async fn compare_everywhere(case: &str, world: &World, jobs: Vec<JobSpec>, least
         let shown = value(world, series).map(Duration::from_secs_f64);
         read.push((world.time.now().since(begun), etas, shown));
     }
-    let ends: Vec<_> = tenants
-        .map(|tenant| *arrivals(&world.mock, tenant).last().expect("some") + LATENCY)
-        .into_iter()
-        .collect();
+    let ends = tenants.map(|tenant| {
+        let arrived = *arrivals(&world.mock, tenant).last().expect("some");
+        (tenant, arrived + LATENCY)
+    });
     let end = |who: &str| {
-        tenants
-            .iter()
-            .position(|one| *one == who)
-            .map_or(ends[0].max(ends[1]).max(ends[2]), |at| ends[at])
+        let own = ends.iter().filter(|(tenant, _)| who == "all" || *tenant == who);
+        own.map(|(_, end)| *end).max().expect("known")
     };
     let minute = read.into_iter().filter(|(at, ..)| *at >= Duration::from_mins(1));
     let (mut compared, mut wrong) = (0, Vec::new());

@@ -23,11 +23,11 @@ pub(super) const fn level(event: &Event) -> Level {
             ..
         }
         | EventKind::Reloaded(ReloadEvent::Refused { .. }) => Level::ERROR,
-        EventKind::Moved { transition, .. } => match (transition.from, transition.to) {
+        EventKind::Moved { transition, .. } => match (transition.to, transition.from) {
+            (HealthState::Normal | HealthState::Throttle | HealthState::HalfOpen, _)
             // A failed probe of an outage that was reported.
-            (HealthState::HalfOpen, HealthState::Sleep) => Level::INFO,
-            (_, HealthState::Sleep | HealthState::CacheOnly) => Level::WARN,
-            (_, HealthState::Normal | HealthState::Throttle | HealthState::HalfOpen) => Level::INFO,
+            | (HealthState::Sleep, HealthState::HalfOpen) => Level::INFO,
+            (HealthState::Sleep | HealthState::CacheOnly, _) => Level::WARN,
         },
         EventKind::Finished(call) => match call.status {
             StatusLabel::ServerError | StatusLabel::Timeout | StatusLabel::Network => Level::WARN,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 
+use outflow_mock::{MockApi, MockResponse};
 use outflow_testkit::Process;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -308,19 +307,12 @@ fn a_run_of_an_api_that_fails_for_ever_stops_and_keeps_its_jobs() {
 }
 
 // The API asks for ten minutes: it named its time, so the run waits for longer than its timeout and says why.
-#[test]
-fn a_run_waits_for_a_time_that_the_api_named() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let url = format!("http://{}", listener.local_addr().expect("bound"));
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            let mut request = [0; 4_096];
-            let _head = stream.read(&mut request);
-            let response = "HTTP/1.1 503 Busy\r\nretry-after: 600\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            let _sent = stream.write_all(response.as_bytes());
-        }
-    });
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_waits_for_a_time_that_the_api_named() {
+    let asks = MockResponse::status(503).header("retry-after", "600");
+    let api = MockApi::builder().answer("/**", asks).build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    let url = server.url();
     let folder = configured(&format!(
         "[apis.up]\nbase_url = \"{url}\"\nlimits = [\"10/s\"]\n{SHORT}"
     ));
