@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outflow_bulk::EngineSettings;
 use outflow_store::StoreControl;
 use outflow_testkit::{Direction, FaultProxy, NetConditions};
 use tokio::time::{sleep, timeout};
@@ -18,7 +19,9 @@ async fn lost_claim_replies_dead_letter_no_job() {
     let proxy = FaultProxy::start(redis.address().expect("a port"));
     let proxy = proxy.await.expect("a proxy");
     let url = format!("redis://{}/", proxy.address());
-    let engine = engine(&url, |settings| settings.recoveries = 0).await;
+    // The lease of a user: the shorter one of other tests expires if the machine stalls for two seconds.
+    let lease = EngineSettings::default().lease;
+    let engine = engine(&url, |settings| (settings.recoveries, settings.lease) = (0, lease)).await;
     engine.submit(tasks("a", 600)).await.expect("submitted");
     let done = async |more: u64| {
         loop {
