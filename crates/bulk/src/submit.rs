@@ -172,6 +172,7 @@ impl<S: JobStore> Engine<S> {
             remember: settings.retention.names,
         };
         let submitted = context.store.submit(batch).await?;
+        context.backlogs.expire();
         let shares = context.recent_shares().await;
         let destinations = places.into_destinations(context, &shares, &submitted);
         context.events.emit(BulkEvent::Submitted {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use outflow_core::{CountBy, Nanos};
@@ -40,6 +41,14 @@ struct TenantBacklog {
 #[derive(Debug, Default)]
 pub(crate) struct BacklogTable {
     last: Mutex<Arc<TenantBacklogs>>,
+    is_expired: AtomicBool,
+}
+
+impl BacklogTable {
+    /// Lets the next query read the backlogs again, since jobs were submitted.
+    pub(crate) fn expire(&self) {
+        self.is_expired.store(true, Ordering::Relaxed);
+    }
 }
 
 impl TenantBacklogs {
@@ -136,7 +145,8 @@ impl<S: JobStore> EngineContext<S> {
     pub(crate) async fn recent_backlogs(&self) -> Arc<TenantBacklogs> {
         let last = Arc::clone(&self.backlogs.last.lock());
         let now = self.clock.now();
-        if last.read > Nanos::ZERO && now.since(last.read) < MAX_AGE {
+        let is_expired = self.backlogs.is_expired.swap(false, Ordering::Relaxed);
+        if !is_expired && last.read > Nanos::ZERO && now.since(last.read) < MAX_AGE {
             return last;
         }
         let page = PageRequest {

@@ -8,7 +8,7 @@
 //!
 //! A job that failed while the API served others is no witness: jobs that can never succeed must not hold up all
 //! others, nor each other. So a job that fails again, though the API served a call in between, pays for it. The last
-//! jobs of a lane have no others beside them: after a quarter of an hour without a success they pay, too.
+//! jobs of a lane have no others beside them: after a quarter of an hour without a success they end.
 
 use std::time::Duration;
 
@@ -53,7 +53,8 @@ pub(super) struct FailureJudge<'a> {
 }
 
 impl FailureJudge<'_> {
-    /// Returns the end of the attempt if the API failed. Waits for evidence for a while.
+    /// Returns the end of the attempt if it does not use one retry: the API failed, or the job can never succeed. Waits
+    /// for evidence for a while.
     pub(super) async fn api_failure(&self, settings: &EngineSettings, failure: &AttemptFailure) -> Option<JobEnd> {
         self.lane.record(AttemptSign {
             job: self.job.token.job,
@@ -62,11 +63,18 @@ impl FailureJudge<'_> {
             outcome: self.sign(),
         });
         let clear = timeout(self.patience(), self.wait_for_evidence()).await;
-        let is_api = clear.unwrap_or_else(|_| self.cause()) == FailureCause::Api;
-        is_api.then(|| JobEnd::ApiFailed {
-            after: self.wait(settings),
-            message: failure.message.clone(),
-        })
+        match clear.unwrap_or_else(|_| self.cause()) {
+            FailureCause::Api => Some(JobEnd::ApiFailed {
+                after: self.wait(settings),
+                message: failure.message.clone(),
+            }),
+            // Further attempts would keep the API asleep for other callers.
+            FailureCause::Job if self.is_left_alone() => Some(JobEnd::Failed {
+                message: failure.message.clone(),
+                result: failure.result.clone(),
+            }),
+            FailureCause::Job | FailureCause::Unclear => None,
+        }
     }
 
     async fn wait_for_evidence(&self) -> FailureCause {

@@ -245,7 +245,8 @@ async fn every_eta_knows_weights_and_limits_of_tenants() {
 async fn an_eta_counts_the_jobs_of_other_actions() {
     let world = Plan::with_user_defaults("30/s", LATENCY).start().await;
     world.submit("big", gets("a", 6_000)).await;
-    tokio::time::sleep(Duration::from_secs(30)).await;
+    let at_once = world.engine.progress(&name("big")).await.expect("read").expect("known");
+    assert!(at_once.eta.is_some());
     let begun = world.time.wall();
     world.submit("small", gets("b", 600)).await;
     let progress = world
