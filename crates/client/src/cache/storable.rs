@@ -93,7 +93,8 @@ pub(super) fn set_scope(query: &CacheQuery<'_>, entry: CacheEntry) -> Result<Cac
     Ok(CacheEntry { scope, ..entry })
 }
 
-/// Returns a stored entry with the headers of its 304; `None` if the 304 confirms another response.
+/// Returns a stored entry with the headers of its 304; `None` if the 304 confirms another response, or if a head with
+/// both would exceed the bounds of a head. Otherwise a server could let it grow with every 304.
 pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, now: WallTime) -> Option<CacheEntry> {
     if response.status != StatusCode::NOT_MODIFIED || !confirms(old, response.headers) {
         return None;
@@ -106,6 +107,13 @@ pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, 
             headers.append(name, value.clone());
         }
     }
+    let size: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum();
+    if headers.len() > MAX_HEADERS || size > MAX_HEAD_BYTES {
+        return None;
+    }
     Some(CacheEntry {
         headers: pack_headers(&headers),
         received: now,
@@ -113,6 +121,12 @@ pub(super) fn refresh_entry(old: &CacheEntry, response: &CacheableResponse<'_>, 
         ..old.clone()
     })
 }
+
+/// More than servers send: a fresh head over HTTP/1 has at most a hundred.
+const MAX_HEADERS: usize = 256;
+
+/// Four times the head that most servers accept.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// Returns true if the validators of a 304 match the stored response. A 304 without any confirms
 /// it, since the conditions came from this cache.

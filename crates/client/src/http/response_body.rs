@@ -32,6 +32,8 @@ pub(crate) struct IncomingBody {
     connection: Option<BodyConnection>,
     /// True if the status of the response allows no data. Over HTTP/2 a server can send some.
     is_dataless: bool,
+    /// Bytes that the announced length still promises. Over HTTP/2 a reset without an error ends a body like its end.
+    promised: u64,
 }
 
 impl IncomingBody {
@@ -44,6 +46,7 @@ impl IncomingBody {
     ) -> Self {
         let is_over = body.is_end_stream();
         Self {
+            promised: body.size_hint().exact().filter(|_| !is_over).unwrap_or_default(),
             body,
             silence,
             deadline: Some(deadline),
@@ -129,14 +132,23 @@ impl IncomingBody {
         Poll::Ready(failure)
     }
 
-    fn check_frame(&self, frame: hyper::Result<Frame<Bytes>>) -> Result<Frame<Bytes>, AttemptFailure> {
+    fn check_frame(&mut self, frame: hyper::Result<Frame<Bytes>>) -> Result<Frame<Bytes>, AttemptFailure> {
         let frame = frame.map_err(|error| AttemptFailure::from_body_error(&error))?;
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        self.promised = self.promised.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX));
         if self.is_dataless && frame.data_ref().is_some_and(|data| !data.is_empty()) {
             return Err(AttemptFailure::invalid_response(
                 "the response has a body that its status forbids",
             ));
         }
         Ok(frame)
+    }
+
+    /// Reports a body that ends before its announced length.
+    fn check_end(&mut self) -> Option<Result<Frame<Bytes>, AttemptFailure>> {
+        let is_cut = std::mem::take(&mut self.promised) > 0;
+        let phrase = "the body ended before its announced length";
+        is_cut.then(|| Err(AttemptFailure::new(Fault::TruncatedBody, BytesSent::Something, phrase)))
     }
 
     /// Bars a shared connection from new requests. Requests in flight may still complete on it, but
@@ -159,7 +171,10 @@ impl Body for IncomingBody {
     ) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
         if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
             self.timer = None;
-            let polled = polled.map(|frame| self.check_frame(frame));
+            let polled = match polled {
+                Some(frame) => Some(self.check_frame(frame)),
+                None => self.check_end(),
+            };
             if matches!(&polled, Some(Err(failure)) if failure.kind == INVALID_RESPONSE) {
                 self.distrust();
             }
@@ -172,7 +187,7 @@ impl Body for IncomingBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && self.promised == 0
     }
 
     fn size_hint(&self) -> SizeHint {

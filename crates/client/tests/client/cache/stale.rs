@@ -59,6 +59,21 @@ fn a_304_makes_the_response_fresh_with_its_new_headers() {
     );
 }
 
+// A server that adds headers with every 304 would let the stored head grow without bound.
+#[test]
+fn a_304_that_makes_the_head_too_large_renews_nothing() {
+    let many: String = (0..300).map(|number| format!("\nx-{number}: 1")).collect();
+    let long = format!("\nx-long: {}", "a".repeat(70_000));
+    for more in [many, long] {
+        let (cache, request) = (memory(), TestRequest::page());
+        offer(&cache, &request, "cache-control: max-age=60\netag: \"1\"", "body");
+        let (stored, ..) = stale(&cache, &request, 100).expect("stale");
+        let new = headers_from(&format!("cache-control: max-age=30\netag: \"1\"{more}"));
+        let renewed = cache.revalidate(&request.query(), &stored, &response(304, &new, ""), at(100));
+        assert!(renewed.is_none());
+    }
+}
+
 // RFC 9111, 4.3.4: a 304 with another validator is about another response.
 #[test]
 fn a_304_with_another_validator_renews_nothing() {

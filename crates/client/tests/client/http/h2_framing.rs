@@ -112,6 +112,23 @@ async fn a_malformed_response_over_http_2_is_refused_once() {
     }
 }
 
+// A reset without an error looks like an end. RFC 9113, section 8.1, allows it after a complete response only.
+#[tokio::test]
+async fn a_body_over_http_2_that_a_reset_ends_early_is_cut() {
+    let reset = frame(3, 0, 1, &[0; 4]);
+    let length = head(0, OK, &[(CONTENT_LENGTH, "10")]);
+    for (name, frames) in [
+        ("some", vec![length.clone(), data(0, "abcd"), reset.clone()]),
+        ("none", vec![length, reset]),
+    ] {
+        let mock = sending(&frames);
+        let server = mock.listen_tls(Tls::Good).await.expect("a port");
+        let client = trusting(&server, |_| {});
+        let error = client.get("strict", "/odd").no_retry().send().await.expect_err(name);
+        assert_eq!(error.fault(), Some(Fault::TruncatedBody), "{name}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn a_sound_response_over_http_2_passes() {
     let length = |value| head(0, OK, &[(CONTENT_LENGTH, value)]);
