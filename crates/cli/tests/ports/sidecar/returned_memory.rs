@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use super::stress::SidecarProcess;
 use super::support::{echo, until};
 
-// 400 clients with a body of 16 KiB take more than 10 MiB and stay below the usual limit of 1,024 open files.
+// 700 clients with a body of 16 KiB take more than 10 MiB and stay below the usual limit of 1,024 open files.
 // Half of it is back within a minute: the allocator waits ten seconds before it returns a page, and a busy
 // machine takes longer. Without an allocator of its own the program keeps all of it.
 #[tokio::test(flavor = "multi_thread")]
@@ -23,7 +23,7 @@ async fn the_memory_of_a_wave_returns_to_the_system() {
     drop(answered_client(&sidecar).await);
     let before = sidecar.resident();
     let mut clients = Vec::new();
-    for _ in 0..400 {
+    for _ in 0..700 {
         clients.push(answered_client(&sidecar).await);
     }
     let during = sidecar.resident();
