@@ -62,7 +62,10 @@ fn a_304_makes_the_response_fresh_with_its_new_headers() {
 // A server that adds headers with every 304 would let the stored head grow without bound.
 #[test]
 fn a_304_that_makes_the_head_too_large_renews_nothing() {
-    let many: String = (0..300).map(|number| format!("\nx-{number}: 1")).collect();
+    let many = (0..300)
+        .map(|number| format!("\nx-{number}: 1"))
+        .collect::<Vec<_>>()
+        .concat();
     let long = format!("\nx-long: {}", "a".repeat(70_000));
     for more in [many, long] {
         let (cache, request) = (memory(), TestRequest::page());
