@@ -42,6 +42,8 @@ pub(crate) struct LaneSpeeds {
 struct SpeedTable {
     /// Number of ended jobs of all machines at the last record.
     ended: Option<u64>,
+    /// Instant of the last record.
+    recorded: Nanos,
     lanes: BTreeMap<Name, LaneSpeed>,
 }
 
@@ -51,6 +53,8 @@ struct LaneSpeed {
     /// Number of its ended jobs on all machines, since the first record.
     ended: u64,
     is_served: bool,
+    /// Time of the present outage in which the API served no call.
+    unserved: Duration,
     marks: EndMarks,
 }
 
@@ -204,14 +208,23 @@ impl LaneSpeeds {
         let mut table = self.table.lock();
         let ends = table.count_ends(lanes, ended);
         table.ended = Some(ended);
+        let elapsed = now.since(std::mem::replace(&mut table.recorded, now));
         let mut before = std::mem::take(&mut table.lanes);
         for (activity, ends) in lanes.iter().zip(ends) {
             let known = before.remove(&activity.lane);
             let ended = known.as_ref().map_or(0, |known| known.ended).saturating_add(ends);
             let mark = EndMark { at: now, ended };
+            let unserved = known.as_ref().map_or(Duration::ZERO, |known| known.unserved);
+            let unserved = match ends {
+                _ if !activity.is_served => unserved.saturating_add(elapsed),
+                0 => unserved,
+                _ => Duration::ZERO,
+            };
             let was_served = known.as_ref().is_none_or(|known| known.is_served);
             let mut marks = known.map_or_else(|| EndMarks::new(mark), |known| known.marks);
-            if activity.is_served {
+            if unserved > USUAL_SPAN {
+                marks = EndMarks::new(mark);
+            } else if activity.is_served {
                 marks.add(mark);
             } else {
                 if was_served {
@@ -223,6 +236,7 @@ impl LaneSpeeds {
                 ended_here: activity.ended_here,
                 ended,
                 is_served: activity.is_served,
+                unserved,
                 marks,
             };
             table.lanes.insert(activity.lane.clone(), speed);
@@ -283,7 +297,8 @@ mod tests {
         speeds.throughput(&lane("a"), now).map(|(measured, _)| measured)
     }
 
-    // Ten a second for ten minutes, then an hour of sleep, then ten a second again.
+    // Ten a second for ten minutes, then an hour of sleep, then ten a second again. Half a minute of sleep is left out, and
+    // a longer one restarts the measurement.
     #[test]
     fn a_sleep_does_not_slow_the_measured_throughput() {
         let speeds = LaneSpeeds::default();
@@ -295,11 +310,19 @@ mod tests {
             is_served: false,
             ..activity("a", 6_000)
         };
-        for second in 601..=4_200 {
+        for second in 601..=630 {
             speeds.record(Nanos::from_secs(second), 6_000, std::slice::from_ref(&asleep));
         }
-        let (measured, _) = speeds.throughput(&lane("a"), Nanos::from_secs(4_200)).expect("kept");
+        let (measured, _) = speeds.throughput(&lane("a"), Nanos::from_secs(630)).expect("kept");
         assert_eq!(measured.ended, measured.span.as_secs() * 10, "{measured:?}");
+        for second in 631..=4_200 {
+            speeds.record(Nanos::from_secs(second), 6_000, std::slice::from_ref(&asleep));
+        }
+        assert_eq!(
+            speeds.throughput(&lane("a"), Nanos::from_secs(4_200)),
+            None,
+            "too long ago"
+        );
         for second in 4_201..4_240 {
             record(&speeds, second, 6_000 + (second - 4_200) * 10);
         }
