@@ -1,6 +1,6 @@
 //! Helpers that run the program and send requests to its ports.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -116,14 +116,19 @@ pub(crate) fn document(process: &mut Process) -> Value {
 
 /// Sends a GET on its own connection and returns the status and the whole response.
 pub(crate) fn fetch(url: &str) -> (u16, String) {
+    try_fetch(url).expect("answered")
+}
+
+/// Sends a GET to a program that may reset the connection.
+pub(crate) fn try_fetch(url: &str) -> io::Result<(u16, String)> {
     let rest = url.strip_prefix("http://").expect("plain");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let mut stream = TcpStream::connect(host).expect("a listener");
-    stream.set_read_timeout(Some(PATIENCE)).expect("settable");
+    let mut stream = TcpStream::connect(host)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sent");
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("answered");
+    stream.read_to_string(&mut answer)?;
     let status = answer.get(9..12).and_then(|code| code.parse().ok());
-    (status.expect("a status"), answer)
+    Ok((status.expect("a status"), answer))
 }
