@@ -139,7 +139,7 @@ impl EndMarks {
 
     /// Returns the throughput of the last minute. If too few jobs ended in it, a longer span counts. If a span is much
     /// faster, it counts: a window that has only begun, or trouble before, makes the others look slow.
-    fn recent(&self, now: Nanos) -> Option<Throughput> {
+    fn throughput(&self, now: Nanos) -> Option<Throughput> {
         let since = |from: &EndMark| Throughput {
             ended: self.last.ended.saturating_sub(from.ended),
             span: now.since(from.at),
@@ -148,10 +148,8 @@ impl EndMarks {
         let long = self.recent.iter().filter(|from| now.since(from.at) >= MEASURED_SPAN);
         let long: Vec<_> = long.map(since).filter(|measured| measured.ended >= ENOUGH).collect();
         let oldest = self.recent.front().filter(|from| now.since(from.at) >= MIN_SPAN);
-        let spans = oldest.into_iter().chain([&self.first]).map(since);
-        let oldest = spans
-            .into_iter()
-            .find(|measured| measured.ended > 0 && measured.span >= MIN_SPAN);
+        let mut spans = oldest.into_iter().chain([&self.first]).map(since);
+        let oldest = spans.find(|measured| measured.ended > 0 && measured.span >= MIN_SPAN);
         let usual = long
             .iter()
             .rfind(|measured| measured.span >= USUAL_SPAN)
@@ -247,7 +245,7 @@ impl LaneSpeeds {
     pub(crate) fn throughput(&self, lane: &Name, now: Nanos) -> Option<(Throughput, Duration)> {
         let table = self.table.lock();
         let marks = &table.lanes.get(lane)?.marks;
-        Some((marks.recent(now)?, now.since(marks.first.at)))
+        Some((marks.throughput(now)?, now.since(marks.first.at)))
     }
 }
 

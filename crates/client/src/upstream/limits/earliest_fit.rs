@@ -39,7 +39,7 @@ pub(in crate::upstream) enum FitPace {
     /// The rate in effect: what a caller reads.
     Current,
     /// The rate that is back soon, if trouble ends as quickly as it began: what decides a refusal.
-    Hoped {
+    Recovered {
         /// True while the rate grows back to full within seconds.
         is_ramping: bool,
     },
@@ -148,7 +148,7 @@ impl ScopeLimits {
     }
 
     /// Returns true if a limit may be back at its configured rate soon.
-    pub(in crate::upstream) fn has_hope(&self, now: Nanos) -> bool {
+    pub(in crate::upstream) fn may_recover(&self, now: Nanos) -> bool {
         let lowered = |state: &LimitState| {
             state
                 .adaptive
@@ -162,7 +162,7 @@ impl ScopeLimits {
     /// that evidence lowered just now refuses no caller that it could serve as configured, and a ramp none that it
     /// serves when it is over.
     fn pace_rate(&self, index: usize, limit: &Limit, time: FitTime) -> Rate {
-        let (Some(state), FitPace::Hoped { is_ramping }) = (self.states.get(index), time.pace) else {
+        let (Some(state), FitPace::Recovered { is_ramping }) = (self.states.get(index), time.pace) else {
             return limit.rate();
         };
         match state.adaptive.drift(time.now) {

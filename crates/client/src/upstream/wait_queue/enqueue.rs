@@ -182,7 +182,7 @@ impl AdmissionState {
             WaitDeadline::BeforeEnd(end) => end.saturating_sub(self.expected_latency(request.group)),
             _ => request.deadline(now),
         };
-        let is_late = deadline <= now || estimate.hoped.is_some_and(|at| at > deadline);
+        let is_late = deadline <= now || estimate.if_recovered.is_some_and(|at| at > deadline);
         let reason = &estimate.wait.reason;
         let is_new = request.position != QueuePosition::Returning;
         // A call whose time is over is late in any mode, as it is for the dispatcher.

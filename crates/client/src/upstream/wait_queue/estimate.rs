@@ -22,13 +22,13 @@ use crate::upstream::{LoweredLimit, StateCause, WaitEstimate, WaitReason};
 pub(in crate::upstream) struct StartEstimate {
     pub(in crate::upstream) wait: WaitEstimate,
     /// Start at the rate that may be back soon; a deadline before it is hopeless.
-    pub(in crate::upstream) hoped: Option<Nanos>,
+    pub(in crate::upstream) if_recovered: Option<Nanos>,
 }
 
 impl From<WaitEstimate> for StartEstimate {
     fn from(wait: WaitEstimate) -> Self {
-        let hoped = wait.eta;
-        Self { wait, hoped }
+        let if_recovered = wait.eta;
+        Self { wait, if_recovered }
     }
 }
 
@@ -64,13 +64,16 @@ impl WaitEstimator<'_> {
         let wait = self.estimate(request);
         let circuit = self.pool.circuits.index_for(request.group);
         let is_ramping = self.pool.circuits.get(circuit).is_ramping(self.now);
-        let has_hope =
-            self.pool.own(request.group, self.now).has_hope(self.now) || self.pool.limits.shared.has_hope(self.now);
-        if wait.eta.is_none() || !(is_ramping || has_hope) {
+        let may_recover = self.pool.own(request.group, self.now).may_recover(self.now)
+            || self.pool.limits.shared.may_recover(self.now);
+        if wait.eta.is_none() || !(is_ramping || may_recover) {
             return StartEstimate::from(wait);
         }
-        let hoped = self.estimate_at(request, self.number(request), FitPace::Hoped { is_ramping });
-        StartEstimate { wait, hoped: hoped.eta }
+        let if_recovered = self.estimate_at(request, self.number(request), FitPace::Recovered { is_ramping });
+        StartEstimate {
+            wait,
+            if_recovered: if_recovered.eta,
+        }
     }
 
     const fn number(&self, request: AcquireRequest) -> u64 {
