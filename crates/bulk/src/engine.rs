@@ -67,6 +67,8 @@ pub(crate) struct EngineContext<S> {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) results: ResultSink,
     pub(crate) speeds: LaneSpeeds,
+    /// Speeds of APIs, by name: their lanes share limits.
+    pub(crate) api_speeds: LaneSpeeds,
     /// Speeds of tenants with a limit of their own, by name.
     pub(crate) tenant_speeds: LaneSpeeds,
     pub(crate) backlogs: BacklogTable,
@@ -158,6 +160,7 @@ impl<S: JobStore> EngineBuilder<S> {
             sessions: Sessions::new()?,
             results,
             speeds: LaneSpeeds::default(),
+            api_speeds: LaneSpeeds::default(),
             tenant_speeds: LaneSpeeds::default(),
             backlogs: BacklogTable::default(),
             shares: ShareTable::default(),

@@ -159,7 +159,7 @@ impl FinishedQuery<'_> {
 pub struct RemainingWork {
     /// By lane and tenant, in no order.
     pub places: Vec<RemainingInLane>,
-    /// The last start that a submitter set, if a short search finds it.
+    /// The end of the longest delay, if a short search finds it: a retry, or a start that the submitter set.
     pub latest: Option<WallTime>,
 }
 

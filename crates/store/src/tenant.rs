@@ -41,7 +41,11 @@ pub struct TenantReport {
     pub speed: u64,
     /// The instant of the last deferral.
     pub last_update: Option<WallTime>,
-    /// The lanes in which its jobs wait. A shared store omits lanes in which all of them are delayed or deferred.
+    /// The end of the longest delay, if a short search finds it: a retry, or a start that the submitter set. A shared
+    /// store looks for it while all waiting jobs are delayed.
+    pub latest: Option<WallTime>,
+    /// The lanes in which its jobs wait. Jobs of paused actions are left out. A shared store omits lanes in which all
+    /// of them are delayed or deferred.
     pub lanes: Vec<LaneBacklog>,
 }
 

@@ -17,6 +17,7 @@ use super::throughput::LaneActivity;
 use super::workload::{WorkAmount, Workload};
 use crate::congestion::BindingRate;
 use crate::engine::EngineContext;
+use crate::submit::lane::Lane;
 
 /// Waiting jobs of all tenants at one instant, by lane.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +70,7 @@ impl TenantBacklogs {
             self.limited.push(LaneActivity {
                 lane: report.name.clone(),
                 ended_here: counts.done + counts.dead + counts.failed,
-                is_served: true,
+                is_served: !report.lanes.is_empty(),
             });
         }
         for LaneBacklog { lane, jobs } in &report.lanes {
@@ -92,6 +93,13 @@ impl TenantBacklogs {
     /// Returns true if jobs of a tenant that is not paused wait in a lane.
     pub(super) fn has_work(&self, lane: &Name) -> bool {
         self.lanes.contains_key(lane)
+    }
+
+    /// Returns the number of jobs that wait in other lanes of a lane's API.
+    pub(super) fn jobs_beside(&self, lane: &Name) -> u64 {
+        let others = self.lanes.iter();
+        let others = others.filter(|(other, _)| *other != lane && Lane::share_api(other, lane));
+        others.flat_map(|(_, tenants)| tenants).map(|tenant| tenant.jobs).sum()
     }
 
     /// Returns the number of jobs that a lane of this rate ends before the last of a tenant's own.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use outflow_store::{ActionReport, JobCounts, JobStore, LaneBacklog, Name, RemainingWork, StoreResult, TenantReport};
 
 use super::competing_work::TenantBacklogs;
-use super::remaining_time::LimitTime;
-use super::throughput::{LaneActivity, Throughput, USUAL_SPAN};
+use super::remaining_time::{LimitTime, has_own_limits};
+use super::throughput::{EndedJobs, LaneActivity, LaneSpeeds, Throughput};
 use super::workload::Workload;
 use crate::congestion::lane_shares::LaneShares;
 use crate::engine::EngineContext;
@@ -30,16 +30,29 @@ impl<S: JobStore> EngineContext<S> {
             ended_here: self.lanes.get(lane).ended(),
             is_served: self.is_served(lane) && backlogs.has_work(lane),
         });
-        let ended = counts.done + counts.dead + counts.failed;
         let (now, lanes) = (self.clock.now(), lanes.collect::<Vec<_>>());
+        let ended = EndedJobs {
+            here: self.lanes.ended(|_| true),
+            on_all_machines: counts.done + counts.dead + counts.failed,
+        };
         self.speeds.record(now, ended, &lanes);
+        // Lanes of one API share its limits: each is as fast as the others let it be.
+        let apis = lanes.iter().map(|activity| LaneActivity {
+            ended_here: self.lanes.ended(|lane| Lane::share_api(lane, &activity.lane)),
+            ..activity.clone()
+        });
+        self.api_speeds.record(now, ended, &apis.collect::<Vec<_>>());
         // A tenant's own limit slows it alone, so its speed is measured apart.
         let mut limited = backlogs.limited_tenants().to_vec();
         let is_served = lanes.iter().all(|lane| lane.is_served);
         for tenant in &mut limited {
-            tenant.is_served = is_served;
+            tenant.is_served &= is_served;
         }
         let ended = limited.iter().map(|tenant| tenant.ended_here).sum();
+        let ended = EndedJobs {
+            here: ended,
+            on_all_machines: ended,
+        };
         self.tenant_speeds.record(now, ended, &limited);
         Ok(backlogs)
     }
@@ -78,19 +91,28 @@ impl<S> EngineContext<S> {
         if report.paused {
             return None;
         }
+        let workload = self.tenant_workload(report, shares);
         match report.counts.open() {
             0 => Some(Duration::ZERO),
-            _ => self.eta(&self.tenant_workload(report, shares), &report.counts, backlogs),
+            // All its jobs belong to actions that are paused.
+            _ if workload.jobs() == 0 && report.counts.in_flight == 0 => None,
+            _ => self.eta(&workload, &report.counts, backlogs),
         }
     }
 
     /// Returns the waiting jobs of a tenant. Delayed ones, whose lane is unknown, count where the others wait.
     fn tenant_workload(&self, report: &TenantReport, shares: &LaneShares) -> Workload {
-        let mut workload = Workload::default();
+        let mut workload = Workload::until(report.latest);
         for LaneBacklog { lane, jobs } in &report.lanes {
             workload.add_amount(&report.name, lane, self.shares.cost(lane).times(*jobs));
         }
-        let delayed = report.counts.queued.saturating_sub(workload.jobs());
+        let JobCounts {
+            queued,
+            delayed,
+            non_ready,
+            ..
+        } = report.counts;
+        let delayed = (delayed + non_ready).min(queued.saturating_sub(workload.jobs()));
         let lane = report.lanes.first().map(|backlog| &backlog.lane).or(shares.only_lane());
         if let Some(lane) = lane.filter(|_| delayed > 0) {
             workload.add_amount(&report.name, lane, self.shares.cost(lane).times(delayed));
@@ -105,27 +127,29 @@ impl<S> EngineContext<S> {
         if own.jobs() == 0 {
             return latency;
         }
+        let latency = latency.unwrap_or_default();
         let work = self.with_competition(own, backlogs);
-        let limits = self.remaining_time(&work, latency.unwrap_or_default())?;
-        let now = self.clock.now();
-        let estimate = |jobs, measured: Option<(Throughput, Duration)>| {
-            let measured = measured.filter(|(measured, age)| limits.trusts(measured, *age));
-            let jobs = counts.in_flight.saturating_add(jobs);
-            estimate(jobs, measured.map(|(measured, _)| measured), limits)
-        };
-        let lanes = work
-            .amounts()
-            .map(|(lane, all)| (all.jobs, self.speeds.throughput(lane, now)));
-        let tenants = own
-            .tenants()
-            .map(|(name, own)| (own.all.jobs, self.tenant_speeds.throughput(name, now)));
-        // At the rate of a tenant the first calls take longer.
-        let is_measured = |measured: &Option<(_, Duration)>| measured.is_some_and(|(_, age)| age >= USUAL_SPAN);
-        let limited = tenants.filter(|(_, measured)| is_measured(measured));
-        lanes
-            .chain(limited)
-            .filter_map(|(jobs, measured)| estimate(jobs, measured))
-            .max()
+        let all = self.remaining_time(&work, latency)?;
+        let by_lane = work.amounts().filter_map(|(lane, amount)| {
+            let limits = self.remaining_time(&work.in_lane(lane), latency)?;
+            let span = limits.measured_span();
+            let estimate = |jobs, speeds: &LaneSpeeds| estimate(jobs, speeds.throughput(lane, span), limits, latency);
+            let alone = estimate(amount.jobs, &self.speeds)?;
+            if has_own_limits(&self.client, lane) {
+                return Some(alone);
+            }
+            // When the jobs of other lanes of its API are over, this one gets their part.
+            let all = amount.jobs.saturating_add(backlogs.jobs_beside(lane));
+            let together = estimate(all, &self.api_speeds);
+            Some(together.map_or(alone, |together| together.min(alone)))
+        });
+        let by_tenant = own.tenants().filter_map(|(name, own)| {
+            let limits = self.remaining_time(&work.of_tenant(name), latency)?;
+            let measured = self.tenant_speeds.throughput(name, limits.measured_span());
+            estimate(own.all.jobs, measured, limits, latency)
+        });
+        let by_limits = Some(all.span).filter(|least| !least.is_zero());
+        by_lane.chain(by_tenant).chain(by_limits).max()
     }
 }
 
@@ -133,23 +157,29 @@ impl<S> EngineContext<S> {
 ///
 /// Idle time since the last end counts as part of the remaining time, since jobs that wait for the next window
 /// come closer to it. Without a lower bound, idle time means that the API became slow.
-fn estimate(remaining: u64, throughput: Option<Throughput>, limits: LimitTime) -> Option<Duration> {
+fn estimate(remaining: u64, measured: Option<Throughput>, limits: LimitTime, latency: Duration) -> Option<Duration> {
     let least = limits.span;
-    let Some(throughput) = throughput.filter(|measured| measured.ended > 0) else {
+    let Some(measured) = measured.filter(|measured| limits.trusts(measured)) else {
         return Some(least).filter(|least| !least.is_zero());
     };
-    let active = throughput.span.saturating_sub(throughput.idle);
-    let by_speed = throughput.scale(active, remaining);
-    Some(limits.smooth(match by_speed.checked_sub(throughput.idle) {
+    if limits.explain(&measured, remaining) {
+        return Some(least);
+    }
+    // Calls in flight end within the time of one call.
+    let left = |span| measured.scale(span, remaining).saturating_add(latency);
+    let active = measured.span.saturating_sub(measured.idle);
+    Some(match left(active).checked_sub(measured.idle) {
         Some(left) => left.max(least),
-        None if least.is_zero() => throughput.scale(throughput.span, remaining),
+        None if least.is_zero() => left(measured.span),
         None => least,
-    }))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
 
     const BOUND: LimitTime = LimitTime {
         span: Duration::from_secs(29),
@@ -164,41 +194,44 @@ mod tests {
         }
     }
 
-    // 25 of 100 in twenty seconds: sixty more. In ten seconds: thirty, if limits allow that.
+    // 25 of 100 in fifty seconds: 150 more, and one for the calls in flight. In ten seconds: thirty, without limits.
     #[test]
     fn the_rest_takes_as_long_as_the_throughput_says_and_no_less_than_limits_need() {
         assert_eq!(
-            estimate(75, Some(measured(25, 20, 0)), BOUND),
-            Some(Duration::from_mins(1))
+            estimate(75, Some(measured(25, 50, 0)), BOUND, SECOND),
+            Some(Duration::from_secs(151))
         );
         let longer = LimitTime {
-            span: Duration::from_secs(90),
+            span: Duration::from_secs(160),
             ..BOUND
         };
         assert_eq!(
-            estimate(75, Some(measured(25, 20, 0)), longer),
+            estimate(75, Some(measured(25, 50, 0)), longer, SECOND),
             Some(longer.span),
             "no faster than limits allow"
         );
-        let unlimited = estimate(75, Some(measured(25, 10, 0)), LimitTime::default());
+        let unlimited = estimate(75, Some(measured(25, 10, 0)), LimitTime::default(), Duration::ZERO);
         assert_eq!(unlimited, Some(Duration::from_secs(30)));
     }
 
-    // By throughput sixty seconds, and by limits 29 with a window of a minute: the last window ends early.
+    // By throughput 60 s, and by limits 29 with a window of a minute: the last window ends early.
     #[test]
     fn throughput_that_is_less_than_a_window_behind_is_the_rhythm_of_the_limit() {
         let minute = LimitTime {
             window: Duration::from_mins(1),
             ..BOUND
         };
-        assert_eq!(estimate(75, Some(measured(25, 20, 0)), minute), Some(BOUND.span));
+        assert_eq!(
+            estimate(30, Some(measured(25, 50, 0)), minute, SECOND),
+            Some(BOUND.span)
+        );
     }
 
     #[test]
     fn limits_give_the_estimate_before_an_end() {
-        assert_eq!(estimate(5, None, BOUND), Some(BOUND.span));
-        assert_eq!(estimate(5, Some(measured(0, 1, 0)), BOUND), Some(BOUND.span));
-        assert_eq!(estimate(5, None, LimitTime::default()), None, "no limit");
+        assert_eq!(estimate(5, None, BOUND, SECOND), Some(BOUND.span));
+        assert_eq!(estimate(5, Some(measured(1, 10, 0)), BOUND, SECOND), Some(BOUND.span));
+        assert_eq!(estimate(5, None, LimitTime::default(), SECOND), None, "no limit");
     }
 
     // 5/min: five ended in the first second. Ten more need two windows, and 50 s of idle time are a part of that.
@@ -209,8 +242,11 @@ mod tests {
             span: Duration::from_secs(69),
             ..BOUND
         };
-        assert_eq!(estimate(10, Some(measured(5, 51, 50)), bound), Some(bound.span));
-        let slow = estimate(10, Some(measured(5, 51, 50)), LimitTime::default());
+        assert_eq!(
+            estimate(10, Some(measured(5, 51, 50)), bound, Duration::ZERO),
+            Some(bound.span)
+        );
+        let slow = estimate(10, Some(measured(5, 51, 50)), LimitTime::default(), Duration::ZERO);
         assert_eq!(slow, Some(Duration::from_secs(102)));
     }
 }

@@ -14,7 +14,7 @@ use outflow::{DEFAULT_GROUP, Outflow, WaitReason};
 use outflow_store::Name;
 
 use super::lower_bound::group_limits;
-use super::throughput::{MAX_SPAN, MEASURED_SPAN, Throughput};
+use super::throughput::{MAX_SPAN, Throughput, USUAL_SPAN};
 use super::workload::{WorkAmount, Workload};
 use crate::engine::EngineContext;
 use crate::settings::EngineSettings;
@@ -33,18 +33,22 @@ pub(super) struct LimitTime {
 impl LimitTime {
     /// Returns true if a throughput was measured for long enough to say more than the limits: the first calls start
     /// slowly, because a limit counts them until after their responses.
-    pub(super) fn trusts(self, measured: &Throughput, age: Duration) -> bool {
-        self.span.is_zero() || (measured.span >= MEASURED_SPAN && age >= MEASURED_SPAN * 2)
+    pub(super) fn trusts(self, measured: &Throughput) -> bool {
+        self.span.is_zero() || measured.span >= TRUSTED_SPAN
     }
 
-    /// Returns the time by limits if the estimate is less than a window above it: the quota of a window starts at its
-    /// begin, so that the last window ends early. A longer estimate says that something else binds.
-    pub(super) fn smooth(self, eta: Duration) -> Duration {
-        if !self.span.is_zero() && eta <= self.span.saturating_add(self.window) {
-            self.span
-        } else {
-            eta
-        }
+    /// Returns the span in which a throughput is measured: it has the rhythm of the windows.
+    pub(super) fn measured_span(self) -> Duration {
+        (self.window * 3).clamp(USUAL_SPAN, MAX_SPAN)
+    }
+
+    /// Returns true if limits explain the measured throughput: the quota of a window starts at its begin, so that a
+    /// span may have one window more than its ends show, and the last window ends early.
+    pub(super) fn explain(self, measured: &Throughput, remaining: u64) -> bool {
+        let active = measured.span.saturating_sub(measured.idle);
+        let slowest = measured.scale(active, remaining).saturating_sub(self.window);
+        let fastest = measured.scale(active.saturating_sub(self.window), remaining);
+        !self.span.is_zero() && slowest.min(fastest) <= self.span
     }
 }
 
@@ -116,6 +120,19 @@ impl Workload {
     }
 }
 
+/// Returns true if the group of a lane has limits, in addition to those of its API.
+pub(super) fn has_own_limits(client: &Outflow, lane: &Name) -> bool {
+    let Lane::Api {
+        api,
+        group: Some(group),
+    } = Lane::from_name(lane)
+    else {
+        return false;
+    };
+    let known = client.api(&api);
+    known.is_some_and(|known| group_limits(&known, &group).next().is_some())
+}
+
 impl<S> EngineContext<S> {
     /// Returns the time until the last call of this work ends, if limits bind and a call takes this long; nothing
     /// if an API is paused. Without any limit it is zero.
@@ -166,3 +183,6 @@ impl<S> EngineContext<S> {
         }
     }
 }
+
+/// Long enough for some ends of a slow API.
+const TRUSTED_SPAN: Duration = Duration::from_secs(50);

@@ -38,6 +38,15 @@ pub struct TenantWorkload {
     pub lanes: BTreeMap<Name, WorkAmount>,
 }
 
+impl TenantWorkload {
+    fn of_lane(lane: &Name, amount: WorkAmount) -> Self {
+        Self {
+            all: amount,
+            lanes: BTreeMap::from([(lane.clone(), amount)]),
+        }
+    }
+}
+
 impl WorkAmount {
     /// Returns the sum.
     #[must_use]
@@ -73,6 +82,14 @@ impl Workload {
         self.latest = self.latest.max(not_before);
     }
 
+    /// Creates an empty workload whose last job does not start before this.
+    pub(super) fn until(latest: Option<WallTime>) -> Self {
+        Self {
+            latest,
+            ..Self::default()
+        }
+    }
+
     /// Replaces the amount of each lane.
     pub(super) fn with_lane_amounts(&self, amount: impl Fn(&Name, WorkAmount) -> WorkAmount) -> Self {
         let lanes = self.lanes.iter().map(|(lane, own)| (lane.clone(), amount(lane, *own)));
@@ -81,6 +98,32 @@ impl Workload {
             total: lanes.values().fold(WorkAmount::default(), |sum, lane| sum.plus(*lane)),
             lanes,
             ..self.clone()
+        }
+    }
+
+    /// Returns the part of one lane.
+    pub(super) fn in_lane(&self, lane: &Name) -> Self {
+        let all = self.lanes.get(lane).copied().unwrap_or_default();
+        let tenants = self.tenants.iter().filter_map(|(name, own)| {
+            let own = TenantWorkload::of_lane(lane, *own.lanes.get(lane)?);
+            Some((name.clone(), own))
+        });
+        Self {
+            total: all,
+            lanes: BTreeMap::from([(lane.clone(), all)]),
+            tenants: tenants.collect(),
+            latest: None,
+        }
+    }
+
+    /// Returns the part of one tenant.
+    pub(super) fn of_tenant(&self, name: &Name) -> Self {
+        let own = self.tenants.get(name).cloned().unwrap_or_default();
+        Self {
+            total: own.all,
+            lanes: own.lanes.clone(),
+            tenants: BTreeMap::from([(name.clone(), own)]),
+            latest: None,
         }
     }
 
@@ -141,10 +184,7 @@ impl Workload {
 
 impl From<&RemainingWork> for Workload {
     fn from(remaining: &RemainingWork) -> Self {
-        let mut workload = Self {
-            latest: remaining.latest,
-            ..Self::default()
-        };
+        let mut workload = Self::until(remaining.latest);
         for place in &remaining.places {
             let amount = WorkAmount {
                 jobs: place.jobs,

@@ -38,6 +38,14 @@ impl Lane {
         }
     }
 
+    /// Returns true if two lanes are of one API.
+    pub(crate) fn share_api(one: &Name, other: &Name) -> bool {
+        match (Self::from_name(one), Self::from_name(other)) {
+            (Self::Api { api: one, .. }, Self::Api { api: other, .. }) => one == other,
+            _ => one == other,
+        }
+    }
+
     /// Returns the upstream and the target of this lane's jobs. An unknown group is the default one; a handler and
     /// an unknown API have none.
     pub(crate) fn upstream(&self, client: &Outflow) -> Option<(Upstream, Target)> {

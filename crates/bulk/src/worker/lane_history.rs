@@ -23,6 +23,13 @@ impl LaneHistories {
         Arc::clone(self.lanes.lock().entry(lane.clone()).or_default())
     }
 
+    /// Returns the number of jobs that are over in some of the lanes.
+    pub(crate) fn ended(&self, is_counted: impl Fn(&Name) -> bool) -> u64 {
+        let lanes = self.lanes.lock();
+        let counted = lanes.iter().filter(|(name, _)| is_counted(name));
+        counted.map(|(_, lane)| lane.ended()).sum()
+    }
+
     /// Ends all waits for evidence: the engine stops.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);

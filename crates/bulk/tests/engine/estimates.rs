@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
-use outflow::core::{Clock, CongestionLevel, HealthState};
-use outflow_bulk::{JobDestination, JobPlacement, JobSpec, JobSubmission, Workload};
+use http::Method;
+use outflow::core::{Clock, CongestionLevel, HealthState, Limit};
+use outflow::{Group, Route, Rules};
+use outflow_bulk::{HttpCall, JobDestination, JobPlacement, JobSpec, JobSubmission, Workload};
 use outflow_core::{Cost, Weight};
 use outflow_mock::{Latency, MockResponse, Script, ScriptMatch};
-use outflow_store::{ActionSpec, BatchPosition, TenantRule};
+use outflow_store::{ActionSpec, BatchPosition, ControlScope, StoreControl, TenantRule};
 
 use super::support::{Plan, World, arrivals, get, gets, in_flight, name, rate_rule, value};
 
@@ -183,6 +185,42 @@ async fn every_eta_knows_what_jitter_costs_a_limit_of_a_tenant() {
     compare_everywhere("own jitter", &world, jobs, 4 * SECOND).await;
 }
 
+/// Returns GETs of a tenant from an API, below a path of its own.
+fn gets_from(api: &str, tenant: &str, path: &str, count: usize) -> Vec<JobSpec> {
+    let call = |number| HttpCall::new(api, Method::GET, &format!("/{tenant}/{path}/{number}"));
+    (0..count)
+        .map(|number| JobSpec::call(name(tenant), call(number)))
+        .collect()
+}
+
+// One API with 5/s, of which a group may use 1/s, and another with 20/s. One tenant has jobs in the group and at the
+// other API, which ends its jobs first; two tenants share the rest. Jitter costs every limit a part of its quota.
+#[tokio::test(start_paused = true)]
+async fn every_eta_knows_the_slowest_of_several_lanes() {
+    let mut plan = Plan::scripted(Script::new());
+    let jitter = Latency::Uniform(Duration::from_millis(25), Duration::from_millis(150));
+    plan.mock.delay(jitter, jitter);
+    plan.rules = Rules::with_limit("5/s".parse().expect("a rate"));
+    let slow = Limit::sliding("1/s".parse().expect("a rate"));
+    plan.rules.groups = vec![Group::new("slow", vec![slow])];
+    plan.rules.routes = vec![Route {
+        methods: Vec::new(),
+        pattern: "/a/slow/**".parse().expect("a pattern"),
+        group: "slow".into(),
+        cost: None,
+    }];
+    plan.others = vec![("fast", Rules::with_limit("20/s".parse().expect("a rate")))];
+    let world = plan.start().await;
+    let jobs = [
+        gets_from("fast", "a", "fast", 800),
+        gets_from("mock", "a", "slow", 120),
+        gets_from("mock", "b", "usual", 500),
+        gets_from("mock", "c", "usual", 100),
+    ];
+    // Some jobs at 0.8/s.
+    compare_everywhere("several lanes", &world, jobs.concat(), 4 * SECOND).await;
+}
+
 // Four calls in flight of three seconds each are 1.3 a second, where the limit allows ten.
 #[tokio::test(start_paused = true)]
 async fn an_eta_is_true_when_concurrency_binds() {
@@ -298,6 +336,48 @@ async fn every_eta_is_true_again_after_an_outage() {
         truth: ended.since(read),
     };
     assert!(compared.is_true(), "{compared:?}");
+}
+
+// The last job waits for its second attempt: both estimates include the wait. While its action is paused, neither the
+// action nor its tenant has one.
+#[tokio::test(start_paused = true)]
+async fn every_eta_counts_the_wait_of_a_retry_and_knows_a_pause() {
+    let world = Plan::with_user_defaults("10/s", LATENCY).start().await;
+    let fails = MockResponse::status(500);
+    world
+        .mock
+        .rewrite(Script::new().rule(ScriptMatch::path("/t/28"), fails));
+    world.submit("all", gets("t", 30)).await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let counts = world.counts().await;
+        assert!(counts.open() > 0, "it failed too soon: {counts:?}");
+        if (counts.delayed, counts.open()) == (1, 1) {
+            break;
+        }
+    }
+    let etas = async || {
+        let progress = world.engine.progress(&name("all")).await.expect("read").expect("known");
+        let state = world.engine.congestion(&name("t")).await.expect("read").expect("known");
+        (progress.eta, state.eta)
+    };
+    let read = world.time.wall();
+    let (action, tenant) = etas().await;
+    assert!(action.expect("an estimate") > LATENCY, "{action:?}");
+    assert_eq!(action, tenant, "one estimate");
+    world.mock.rewrite(Script::new());
+    let ended = world.finished("all").await.ended.expect("over");
+    let compared = Compared {
+        eta: action.expect("an estimate"),
+        truth: ended.since(read),
+    };
+    assert!(compared.is_true(), "{compared:?}");
+    world.submit("more", gets("t", 300)).await;
+    let scope = ControlScope::Action(name("more"));
+    world.store().pause(&scope).await.expect("paused");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let state = world.engine.congestion(&name("t")).await.expect("read").expect("known");
+    assert_eq!(state.eta, None, "all its jobs are held");
 }
 
 // A dry run of 100 jobs and of 3,000, at a limit by second and by minute, and for one tenant with its own limit.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use outflow::Rules;
 use outflow_bulk::{JobSubmission, Webhook};
 use outflow_mock::{Fault, Script, ScriptMatch};
 use outflow_store::{ActionSpec, BatchPosition};
@@ -64,7 +65,7 @@ fn with_webhook(id: &str, api: &str, path: &str) -> JobSubmission {
 async fn a_hanging_webhook_delays_no_webhook_of_another_api() {
     let script = Script::new().rule(ScriptMatch::path("/dead"), Fault::Hang);
     let mut plan = Plan::scripted(script);
-    plan.aliases = vec!["dead"];
+    plan.others = vec![("dead", Rules::unlimited())];
     let world = plan.start().await;
     for number in 0..40 {
         let hung = with_webhook(&format!("dead-{number}"), "dead", "/dead");

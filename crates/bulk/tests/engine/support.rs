@@ -32,8 +32,8 @@ pub(crate) struct Plan {
     pub(crate) mock: MockApi,
     pub(crate) rules: Rules,
     pub(crate) settings: EngineSettings,
-    /// Further names of the same server for the client, without any limit.
-    pub(crate) aliases: Vec<&'static str>,
+    /// Further APIs of the client on the same server.
+    pub(crate) others: Vec<(&'static str, Rules)>,
 }
 
 impl Plan {
@@ -44,7 +44,7 @@ impl Plan {
             mock: by_caller(mock),
             rules: Rules::unlimited(),
             settings: EngineSettings::default(),
-            aliases: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Plan {
         adapt: impl FnOnce(EngineBuilder<EmbeddedStore>) -> EngineBuilder<EmbeddedStore>,
     ) -> World {
         let time = VirtualTime::new();
-        let client = client(&self.mock, (self.rules, &self.aliases), &time);
+        let client = client(&self.mock, (self.rules, self.others), &time);
         let dir = tempfile::tempdir().expect("a directory");
         let opened = EmbeddedStore::open(dir.path(), Arc::new(time.clone()));
         let (store, writer) = opened.expect("a store");
@@ -132,14 +132,14 @@ pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     }
 }
 
-fn client(mock: &MockApi, (rules, aliases): (Rules, &[&str]), time: &VirtualTime) -> Outflow {
+fn client(mock: &MockApi, (rules, others): (Rules, Vec<(&str, Rules)>), time: &VirtualTime) -> Outflow {
     let server = Arc::new(mock.in_memory());
     let api = |name: &str, rules| {
         let mut api = Api::new(name, server.url().parse().expect("a URL"));
         api.rules = rules;
         api
     };
-    let others = aliases.iter().map(|name| api(name, Rules::unlimited()));
+    let others = others.into_iter().map(|(name, rules)| api(name, rules));
     let apis = others.fold(Outflow::builder().api(api("mock", rules)), outflow::OutflowBuilder::api);
     apis.timer(Arc::new(time.clone()))
         .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {

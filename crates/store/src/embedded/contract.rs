@@ -125,13 +125,18 @@ impl TenantStore for EmbeddedStore {
     }
 
     async fn tenant(&self, name: &Name) -> StoreResult<Option<TenantReport>> {
-        self.read(|state| Ok(state.tenants.find(name).and_then(|id| tenants::report(state, id))))
+        let moment = self.shared.clock.moment();
+        self.read(|state| {
+            let id = state.tenants.find(name);
+            Ok(id.and_then(|id| tenants::report(state, id, moment)))
+        })
     }
 
     async fn tenants(&self, page: PageRequest) -> StoreResult<Vec<TenantReport>> {
+        let moment = self.shared.clock.moment();
         self.read(|state| {
             let tenants = state.tenants.page(&page);
-            Ok(tenants.filter_map(|id| tenants::report(state, id)).collect())
+            Ok(tenants.filter_map(|id| tenants::report(state, id, moment)).collect())
         })
     }
 
@@ -176,7 +181,8 @@ impl ActionStore for EmbeddedStore {
     }
 
     async fn remaining(&self, action: &Name) -> StoreResult<RemainingWork> {
-        self.read(|state| remaining::remaining(state, action).map_err(failed))
+        let moment = self.shared.clock.moment();
+        self.read(|state| remaining::remaining(state, action, moment).map_err(failed))
     }
 
     async fn actions(&self, page: PageRequest) -> StoreResult<Vec<ActionReport>> {

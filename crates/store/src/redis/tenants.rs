@@ -146,6 +146,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
     let paused = reply.number()? == 1;
     let counts = read_counts(&mut reply)?;
     let (last_backoff, speed, update) = (reply.span()?, reply.number()?, reply.number()?);
+    let latest = reply.number()?;
     Ok(Some(TenantReport {
         name,
         rule: TenantRule {
@@ -160,6 +161,7 @@ fn read_report(mut reply: ScriptReply) -> StoreResult<Option<TenantReport>> {
         last_backoff,
         speed,
         last_update: (update > 0).then(|| wall_time(update)),
+        latest: (latest > 0).then(|| wall_time(latest)),
         lanes: reply.read_all(read_backlog)?,
     }))
 }

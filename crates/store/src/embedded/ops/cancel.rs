@@ -193,6 +193,7 @@ fn cancel_held(state: &mut StoreState, tenant: u32, to: u64, limit: usize, at: W
     }
     let count = found.len();
     for (seq, entry) in found {
+        state.lanes.end_hold(entry.position);
         cancel_job(state, seq, entry, JobCountState::Queued, at);
     }
     count
@@ -244,6 +245,9 @@ fn cancel_row(state: &mut StoreState, seq: u64, read: JobEntry, at: WallTime) {
     }
     let action = read.action.and_then(|id| state.actions.get_mut(id));
     let held = action.and_then(|action| action.held.remove(&seq));
+    if held.is_some() {
+        state.lanes.end_hold(position);
+    }
     let waiting = held
         .or_else(|| remove_from_queue(state, seq, position))
         .or_else(|| is_unread(state, seq, position).then_some(read));

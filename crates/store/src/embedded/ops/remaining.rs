@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use outflow_core::ClockPair;
 use rusqlite::{OptionalExtension, params};
 
 use crate::action::{RemainingInLane, RemainingWork};
@@ -17,7 +18,7 @@ use crate::embedded::state::priority_classes::CLASSES;
 use crate::name::Name;
 
 /// Estimates the work that an action's waiting jobs still need.
-pub(crate) fn remaining(state: &StoreState, action: &Name) -> rusqlite::Result<RemainingWork> {
+pub(crate) fn remaining(state: &StoreState, action: &Name, moment: ClockPair) -> rusqlite::Result<RemainingWork> {
     let known = state.actions.find_entry(action);
     let Some((id, action)) = known.filter(|(_, action)| action.counts.queued > 0) else {
         return Ok(RemainingWork::default());
@@ -33,7 +34,9 @@ pub(crate) fn remaining(state: &StoreState, action: &Name) -> rusqlite::Result<R
     }
     let found = RemainingWork {
         places: work.by_name(state),
-        latest: state.delayed.latest_start(id, START_SAMPLE),
+        latest: state
+            .delayed
+            .last_end(DELAY_SAMPLE, moment, |entry| entry.action == Some(id)),
     };
     Ok(found.scaled_to(action.counts.queued))
 }
@@ -118,5 +121,5 @@ impl FoundWork {
 /// A quarter of a million jobs, whose first ones are read in some tens of milliseconds.
 const RUN_SAMPLE: usize = 4_096;
 
-/// The last starts may belong to other actions, but seldom this many of them.
-const START_SAMPLE: usize = 10_000;
+/// The last delays may belong to other actions, but seldom this many of them.
+const DELAY_SAMPLE: usize = 10_000;

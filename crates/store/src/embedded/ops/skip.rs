@@ -107,6 +107,7 @@ fn hold_for_action(state: &mut StoreState, seq: u64, position: JobPosition) -> O
     let entry = remove_from_queue(state, seq, position)?;
     let action = state.actions.get_mut(entry.action?)?;
     action.held.insert(seq, entry);
+    state.lanes.start_hold(position);
     Some(JobCheck::Skipped)
 }
 

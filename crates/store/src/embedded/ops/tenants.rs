@@ -87,6 +87,7 @@ fn pause_action(state: &mut StoreState, name: &Name, pause: PauseWrite) -> Resul
     state.log.needs_sync = true;
     record_action(state, id);
     for (seq, entry) in held {
+        state.lanes.end_hold(entry.position);
         enqueue(state, seq, entry);
     }
     Ok(())
@@ -109,15 +110,22 @@ pub(crate) fn release_deferred(state: &mut StoreState, name: &Name, limit: u64, 
 }
 
 /// Reports a tenant, with the lanes in which its jobs wait.
-pub(crate) fn report(state: &StoreState, id: u32) -> Option<TenantReport> {
+pub(crate) fn report(state: &StoreState, id: u32, moment: ClockPair) -> Option<TenantReport> {
     let tenant = state.tenants.get(id)?;
     let lanes = tenant.lanes.iter().filter_map(|lane| state.lanes.get(*lane));
     let backlogs = lanes.filter_map(|lane| {
-        let jobs = lane.tenants.get(&id)?.queued;
+        let own = lane.tenants.get(&id)?;
+        let jobs = own.queued.saturating_sub(own.held);
         let lane = lane.name.clone();
         (jobs > 0).then_some(LaneBacklog { lane, jobs })
     });
-    Some(tenant.report(backlogs.collect()))
+    let latest = match tenant.counts.delayed {
+        0 => None,
+        _ => state
+            .delayed
+            .last_end(DELAY_SAMPLE, moment, |entry| entry.position.tenant == id),
+    };
+    Some(tenant.report(backlogs.collect(), latest))
 }
 
 /// Returns true for the first caller in each interval of this length.
@@ -181,3 +189,6 @@ pub(crate) fn wake_tenant(state: &mut StoreState, id: u32) {
         state.log.record(WriteOp::Reset(id));
     }
 }
+
+/// The last delays may belong to other tenants, but seldom this many of them.
+const DELAY_SAMPLE: usize = 1_000;

@@ -59,6 +59,8 @@ pub(crate) struct LaneTenant {
     pub(crate) best: Priority,
     /// Its waiting jobs in this lane, queued or delayed.
     pub(crate) queued: u64,
+    /// Waiting jobs of paused actions.
+    pub(crate) held: u64,
 }
 
 impl LaneTenant {
@@ -69,6 +71,7 @@ impl LaneTenant {
             classes: ClassOrder::default(),
             best: Priority::Normal,
             queued: 0,
+            held: 0,
         }
     }
 

@@ -85,13 +85,22 @@ impl DelayedJobs {
         due.filter(move |(_, job)| job.counted_as == JobCountState::Deferred && job.entry.position.tenant == tenant)
     }
 
-    /// Returns the last start that a submitter set for a job of an action, among the last `limit` starts.
-    pub(crate) fn latest_start(&self, action: u32, limit: usize) -> Option<WallTime> {
-        let mut last = self.starts.iter().rev().take(limit);
-        let is_its = |seq| {
+    /// Returns the end of the longest delay of jobs that are meant, among the last `limit` ends of each kind.
+    pub(crate) fn last_end(
+        &self,
+        limit: usize,
+        moment: ClockPair,
+        is_meant: impl Fn(&JobEntry) -> bool,
+    ) -> Option<WallTime> {
+        let is_delayed = |seq| {
             let job = self.jobs.get(seq);
-            job.is_some_and(|job| job.entry.action == Some(action))
+            job.is_some_and(|job| job.counted_as == JobCountState::Delayed && is_meant(&job.entry))
         };
-        last.find(|(_, seq)| is_its(seq)).map(|(at, _)| *at)
+        let mut due = self.due.iter().rev().take(limit);
+        let mut starts = self.starts.iter().rev().take(limit);
+        let due = due.find(|(_, seq)| is_delayed(seq));
+        let due = due.map(|(at, _)| moment.wall.saturating_add(at.since(moment.now)));
+        let start = starts.find(|(_, seq)| is_delayed(seq)).map(|(at, _)| *at);
+        due.max(start)
     }
 }

@@ -214,6 +214,20 @@ impl LaneTable {
         }
     }
 
+    /// Counts a waiting job of a paused action.
+    pub(crate) fn start_hold(&mut self, position: JobPosition) {
+        if let Some(tenant) = self.tenant_mut(position.lane, position.tenant) {
+            tenant.held += 1;
+        }
+    }
+
+    /// Counts a job that its action no longer holds.
+    pub(crate) fn end_hold(&mut self, position: JobPosition) {
+        if let Some(tenant) = self.tenant_mut(position.lane, position.tenant) {
+            tenant.held = tenant.held.saturating_sub(1);
+        }
+    }
+
     /// Blocks a tenant in a lane until an instant.
     pub(crate) fn block_tenant(&mut self, lane: u32, tenant: u32, until: Nanos) {
         let Some(lane) = self.lanes.get_mut(&lane) else {

@@ -57,7 +57,7 @@ impl TenantState {
         self.paused || limit.is_some_and(|limit| self.counts.in_flight >= limit)
     }
 
-    pub(crate) fn report(&self, lanes: Vec<LaneBacklog>) -> TenantReport {
+    pub(crate) fn report(&self, lanes: Vec<LaneBacklog>, latest: Option<WallTime>) -> TenantReport {
         TenantReport {
             name: self.name.clone(),
             rule: self.rule,
@@ -67,6 +67,7 @@ impl TenantState {
             last_backoff: self.last_backoff,
             speed: self.speed,
             last_update: self.last_update,
+            latest,
             lanes,
         }
     }

@@ -21,6 +21,30 @@ local function waiting_of(name, slots)
   return waits, at_work
 end
 
+-- Returns the end of the longest delay in a lane of a job that is meant. The last delays may be other jobs', but seldom
+-- this many.
+local LAST_ONES = 100
+local function last_due(lane, is_meant)
+  local last = call('ZREVRANGE', lane.delayed, 0, LAST_ONES - 1, 'WITHSCORES')
+  for i = 1, #last, 2 do
+    local entry, job = sound_entry(last[i])
+    if entry and not entry.put_off and is_meant(entry, job) then return tonumber(last[i + 1]) end
+  end
+  return 0
+end
+
+-- Returns the end of the longest delay of a tenant's jobs.
+local function last_due_of(tenant)
+  local last = 0
+  each_piece_of_lanes(function(names)
+    for _, at in ipairs(names) do
+      local lane = lane_of(at)
+      if lane then last = max(last, last_due(lane, function(entry) return entry.tenant == tenant end)) end
+    end
+  end)
+  return last
+end
+
 local function tenant_report(name)
   local heads, rests = tenants_as_written({ name })
   local head, rule = heads[1], call('HGET', K.rules, name)
@@ -30,13 +54,15 @@ local function tenant_report(name)
   if not own then r = usual end
   local t = {}
   for i = 1, 20 do t[i] = 0 end
-  local waits, at_work = 0, {}
+  local waits, at_work, due_last = 0, {}, 0
   if head then
     t = read_tenant(head, rests[name])
     if t[20] > 0 then waits, at_work = waiting_of(name, t[20]) end
+    -- While others wait, their time is longer than most delays.
+    if waits == 0 and t[11] > 0 then due_last = last_due_of(name) end
   end
   return { name, own and 1 or 0, r[6], r[7], r[2], r[3], r[4], paused, waits + t[11] + t[12] + t[13], t[12], t[11], t[6], t[7], t[8],
-    t[9], t[10], t[14], t[15], t[16], t[17], t[18], unpack(at_work, 1, min(#at_work, CHUNK)) }
+    t[9], t[10], t[14], t[15], t[16], t[17], t[18], due_last, unpack(at_work, 1, min(#at_work, CHUNK)) }
 end
 
 -- Paused tenants with waiting jobs: read once for all actions of a page.
@@ -88,18 +114,6 @@ local function action_report(name)
   return report
 end
 
--- The last of an action's delayed jobs in a lane. Jobs of other actions may be later, but seldom
--- this many.
-local LAST_ONES = 100
-local function last_due(lane, name)
-  local last = call('ZREVRANGE', lane.delayed, 0, LAST_ONES - 1, 'WITHSCORES')
-  for i = 1, #last, 2 do
-    local entry, job = sound_entry(last[i])
-    if entry and not entry.put_off and job.action == name then return tonumber(last[i + 1]) end
-  end
-  return 0
-end
-
 -- Returns the cost of a tenant's first job in a lane: the costs of the others are not read.
 local function first_cost(lane, tenant)
   for class = 3, 1, -1 do
@@ -125,7 +139,7 @@ local function left_of(name)
       out[#out + 1] = { at, tenant, waits, first_cost(lane, tenant) }
     end
     if lane and action.dl > 0 and not seen[at] then
-      seen[at], out[2] = true, max(out[2], last_due(lane, name))
+      seen[at], out[2] = true, max(out[2], last_due(lane, function(_, job) return job.action == name end))
     end
   end
   return out

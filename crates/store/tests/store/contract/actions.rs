@@ -445,3 +445,27 @@ pub(crate) async fn remaining_work_is_listed_by_lane_and_tenant(world: &impl Sto
     let nothing = store.remaining(&name("unknown")).await.expect("read");
     assert_eq!(nothing, outflow_store::RemainingWork::default());
 }
+
+// The last job of an action waits for its retry.
+pub(crate) async fn remaining_work_knows_the_end_of_a_retry(world: &impl StoreWorld) {
+    let (store, delay) = (world.store(), Duration::from_mins(10));
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
+    let claimed = claim_one(store).await;
+    let failed = JobEnd::Retry {
+        after: delay,
+        message: "503 Service Unavailable".to_owned(),
+        result: None,
+    };
+    let earliest = world.wall_time().saturating_add(delay);
+    settle(store, &claimed, failed).await;
+    let latest = world.wall_time().saturating_add(delay);
+    let left = store.remaining(&name("act")).await.expect("read");
+    let end = left.latest.expect("known");
+    // A store may keep whole milliseconds.
+    let error = Duration::from_millis(2);
+    assert!(
+        end.saturating_add(error) >= earliest && end <= latest.saturating_add(error),
+        "{end:?}"
+    );
+    assert_eq!(left.places.iter().map(|place| place.jobs).sum::<u64>(), 1);
+}

@@ -81,7 +81,13 @@ pub(crate) async fn a_paused_action_does_not_block_its_tenants_other_jobs(world:
     let report = report.expect("known");
     assert!(report.paused);
     assert_eq!(report.counts.queued, 100);
+    let waiting = async || {
+        let tenant = store.tenant(&name("a")).await.expect("read").expect("known");
+        tenant.lanes.iter().map(|lane| lane.jobs).sum::<u64>()
+    };
+    assert_eq!(waiting().await, 0, "held jobs wait in no lane");
     store.resume(&action("act")).await.expect("resumed");
+    assert_eq!(waiting().await, 100);
     let expected: Vec<String> = (0..100).map(|number| format!("a-{number}")).collect();
     assert_eq!(ids(&claim(store, 200).await), expected);
 }
