@@ -9,16 +9,17 @@ mod socket_activation;
 mod target;
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outflow::CancelToken;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 pub use descriptors::DescriptorLimit;
@@ -214,6 +215,16 @@ impl InboundConnection {
             Self::Tcp(stream) => stream.peek(&mut [0]).await.map(drop),
             Self::Unix(stream) => stream.readable().await,
         };
+    }
+
+    /// Returns true if the peer has closed, even if bytes that it sent before are unread.
+    pub fn is_closed_by_peer(&self) -> bool {
+        let mut now = Context::from_waker(Waker::noop());
+        let ready = match self {
+            Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut now),
+            Self::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut now),
+        };
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// Makes closing discard unsent bytes. Otherwise the system keeps them and the connection as long as

@@ -3,6 +3,7 @@
 mod body_streams;
 mod bounds;
 mod clients;
+mod closed_clients;
 mod control_headers;
 mod framing;
 mod hop_headers;
