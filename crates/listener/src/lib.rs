@@ -1,10 +1,12 @@
 //! Ports: TCP addresses, Unix sockets, and sockets that a supervisor opened before the start.
 //!
 //! All of them are one [`Listener`] to the servers above. A Unix socket belongs to its owner alone, before
-//! the first connection can arrive. This crate accepts connections; it reads no byte of them and knows no
-//! protocol.
+//! the first connection can arrive. This crate accepts connections and limits their number; it reads no byte of
+//! them and knows no protocol.
 
+mod connection_limits;
 mod descriptors;
+mod idle_tracker;
 mod socket_activation;
 mod target;
 
@@ -22,7 +24,9 @@ use outflow::CancelToken;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+pub use connection_limits::{ConnectionLimits, ConnectionMaximum, ConnectionSlot, TooManyConnections};
 pub use descriptors::DescriptorLimit;
+pub use idle_tracker::{ActiveRequest, IdleTracker};
 pub use socket_activation::{ActivatedSockets, SocketPurpose};
 pub use target::{ListenTarget, read_listener};
 

@@ -25,6 +25,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Body;
 use hyper::body::Incoming;
 use outflow::{Api, CacheMode, Call, CredentialPlacement, MemoryBudget, MemoryShare, Upstream};
+use outflow_listener::{ActiveRequest, ConnectionLimits, IdleTracker};
 
 use self::api_share::{ApiCall, ApiShares};
 use self::control_headers::{CallOverrides, InvalidControl};
@@ -39,9 +40,8 @@ use self::response_headers::{ResponseFacts, annotate};
 use self::route::RequestRoute;
 use self::stalled_readers::StalledReaders;
 use crate::Sidecar;
-use crate::accept::connection_limits::ConnectionLimits;
-use crate::accept::idle_tracker::ActiveRequest;
-use crate::memory_cost::{self, ConnectionMemory};
+use crate::h1::framing::FramingError;
+use crate::memory_cost::{self, ConnectionBudget, ConnectionMemory};
 
 /// Handler of all requests of one listener.
 pub(crate) struct ProxyHandler {
@@ -72,9 +72,14 @@ impl ProxyHandler {
         memory: &ConnectionMemory,
     ) -> Response<ResponseBody> {
         let readers = (request.version() == Version::HTTP_2).then_some(readers);
-        let share = memory.reserve(self.memory(), &request);
-        let forwarded = match share {
-            Some(_) => self.forward(request).await,
+        let read_buffer = self.sidecar.config().max_header_size;
+        let mut share = memory.begin(&request, read_buffer);
+        let forwarded = match &mut share {
+            // On the heap: an idle connection does not need its memory.
+            Some(share) => Box::pin(self.forward(request)).await.and_then(|response| {
+                let fits = share.add_response(&response);
+                fits.then_some(response).ok_or_else(problem::memory_full)
+            }),
             None => Err(problem::memory_full()),
         };
         let response = forwarded.unwrap_or_else(ProxyProblem::into_response);
@@ -82,8 +87,17 @@ impl ProxyHandler {
     }
 
     /// Returns the memory for connections, requests and bodies.
-    pub(crate) fn memory(&self) -> &MemoryBudget {
+    fn memory(&self) -> &MemoryBudget {
         self.sidecar.memory()
+    }
+
+    /// Returns the access of one connection to the memory.
+    pub(crate) fn budget(&self, tracker: &IdleTracker) -> ConnectionBudget {
+        ConnectionBudget {
+            memory: self.memory().clone(),
+            connections: Arc::clone(&self.connections),
+            tracker: tracker.clone(),
+        }
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<BodySource>, ProxyProblem> {
@@ -151,9 +165,13 @@ impl ProxyHandler {
 
     /// Rejects requests with invalid framing, unsupported requests and unauthorized callers.
     fn check(&self, head: &mut Parts, config: &ServerConfig) -> Result<(), ProxyProblem> {
-        if let Some(problem) = request_guard::framing_problem(&head.headers) {
-            self.sidecar.rejections.count_malformed();
-            return Err(problem);
+        match request_guard::framing_error(&head.headers) {
+            None => {}
+            Some(FramingError::NoMemory) => return Err(problem::memory_full()),
+            Some(error) => {
+                self.sidecar.rejections.count_malformed();
+                return Err(request_guard::ambiguous(error));
+            }
         }
         request_guard::check_head(head, config).inspect_err(|_| self.sidecar.rejections.count_malformed())?;
         request_guard::check_supported(head, self.exposure)?;
@@ -252,8 +270,8 @@ impl AttachedBody {
 }
 
 /// Adds headers and body to a call. A small body is collected first, if memory allows, so that the call can be
-/// retried; any other is sent as it arrives. It stays unread if the client expects `100 Continue`, which it gets
-/// with the permit. Over HTTP/2 it stays unread, too: the client says when it gives up.
+/// retried; a larger one is read ahead. A body stays unread if the client expects `100 Continue`, which it gets with
+/// the permit, or if memory is short. Over HTTP/2 it stays unread, too: the client says when it gives up.
 async fn attach(
     call: Call,
     mut headers: HeaderMap,
@@ -274,14 +292,14 @@ async fn attach(
     if body.is_too_large() {
         return Err(BodyError::TooLarge);
     }
-    let small = body.small_cost().filter(|_| !expects_continue);
-    if let Some(share) = small.and_then(|cost| memory.reserve_buffer(cost)) {
+    let small = body.small_size().filter(|_| !expects_continue);
+    if let Some(share) = small.and_then(|size| memory.reserve_buffer(size)) {
         return Ok((call.body(body.collect().await?), AttachedBody::Collected(share)));
     }
     if let Some(names) = announced {
         call = call.trailers(names);
     }
-    if expects_continue || body.version == Version::HTTP_2 {
+    if small.is_some() || expects_continue || body.version == Version::HTTP_2 {
         return Ok((call.stream(body), AttachedBody::Unread));
     }
     let (reader, body) = ReadAhead::new(body, memory);

@@ -5,6 +5,7 @@ mod bounds;
 mod clients;
 mod closed_clients;
 mod control_headers;
+mod evictions;
 mod framing;
 mod hop_headers;
 mod hostile_targets;

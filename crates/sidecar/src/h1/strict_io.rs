@@ -23,6 +23,7 @@ use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
 use crate::h2_frames::FrameCredit;
+use crate::memory_cost::{HTTP2_BUFFERS, HeldMemory};
 
 /// Connection with the framing check.
 pub(crate) struct StrictIo {
@@ -32,6 +33,8 @@ pub(crate) struct StrictIo {
     frames: FrameCredit,
     /// Begin of an incomplete head.
     held: BytesMut,
+    /// Memory of `held`, or of what HTTP/2 holds back.
+    memory: HeldMemory,
     /// Valid bytes that hyper has not read yet.
     ready: Bytes,
     timeouts: IoTimeouts,
@@ -67,12 +70,18 @@ enum IoPhase {
 }
 
 impl StrictIo {
-    pub(crate) fn new(connection: InboundConnection, limits: HeadLimits, timeouts: IoTimeouts) -> Self {
+    pub(crate) fn new(
+        connection: InboundConnection,
+        limits: HeadLimits,
+        timeouts: IoTimeouts,
+        memory: HeldMemory,
+    ) -> Self {
         Self {
             connection,
             framing: Framing::new(limits),
             frames: FrameCredit::default(),
             held: BytesMut::new(),
+            memory,
             ready: Bytes::new(),
             timeouts,
             head_timer: None,
@@ -112,6 +121,14 @@ impl StrictIo {
             scanned
         };
         self.apply(scanned);
+        let size = if self.framing.is_http2() {
+            HTTP2_BUFFERS + 2 * self.frames.unfinished()
+        } else {
+            self.held.capacity()
+        };
+        if !self.memory.resize(size) {
+            self.reject(FramingError::NoMemory);
+        }
     }
 
     /// Counts frames, if these bytes are of HTTP/2. Its preface passes at once, so its first byte is the first here.

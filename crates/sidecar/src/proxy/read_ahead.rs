@@ -30,7 +30,8 @@ struct AheadState {
     share: MemoryShare,
     /// Trailers that were read ahead.
     trailers: Option<Frame<Bytes>>,
-    is_sent: bool,
+    /// The call sends the body, or no more of it may be read ahead.
+    is_over: bool,
 }
 
 impl ReadAhead {
@@ -40,7 +41,7 @@ impl ReadAhead {
             buffer: BytesMut::new(),
             share: memory.empty_share(),
             trailers: None,
-            is_sent: false,
+            is_over: false,
         }));
         (Self(Arc::clone(&state)), AheadBody(state))
     }
@@ -53,7 +54,7 @@ impl ReadAhead {
 
 impl AheadState {
     fn poll_failed(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
-        while !self.is_sent && self.trailers.is_none() && !self.body.is_end_stream() && self.has_room() {
+        while !self.is_over && self.trailers.is_none() && !self.body.is_end_stream() && self.has_room() {
             match Pin::new(&mut self.body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) => self.buffer.extend_from_slice(&data),
@@ -79,6 +80,7 @@ impl AheadState {
             grown.extend_from_slice(&self.buffer);
             self.buffer = grown;
         }
+        self.is_over = !is_granted;
         is_granted
     }
 }
@@ -89,7 +91,7 @@ impl Body for AheadBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let mut state = self.0.lock();
-        state.is_sent = true;
+        state.is_over = true;
         if !state.buffer.is_empty() {
             let bytes = std::mem::take(&mut state.buffer).freeze();
             return Poll::Ready(Some(Ok(Frame::data(bytes))));

@@ -29,8 +29,6 @@ pub(crate) struct RequestBody {
     remaining: u64,
     timeout: Duration,
     timeout_scope: TimeoutScope,
-    /// Largest buffer through which the connection reads the body.
-    read_buffer: u64,
     timer: Option<Pin<Box<Sleep>>>,
     pub(super) failure: BodyFailure,
     /// Header with the API's key, which no caller may send as a trailer.
@@ -69,7 +67,6 @@ impl RequestBody {
             remaining: config.max_body,
             timeout: config.body_timeout,
             timeout_scope: TimeoutScope::EachPause,
-            read_buffer: config.max_header_size,
             timer: None,
             failure: BodyFailure::default(),
             key,
@@ -82,14 +79,8 @@ impl RequestBody {
     }
 
     /// Returns the size of a body that is small enough to be collected, so that the call can be retried.
-    fn small_size(&self) -> Option<u64> {
+    pub(crate) fn small_size(&self) -> Option<u64> {
         self.body.size_hint().upper().filter(|size| *size <= MAX_COLLECTED)
-    }
-
-    /// Returns the memory of a small body while its call waits: the bytes, and the buffer of the connection, which
-    /// grows with them and does not shrink.
-    pub(crate) fn small_cost(&self) -> Option<u64> {
-        self.small_size().map(|size| size + size.min(self.read_buffer))
     }
 
     /// Reads the whole body.
