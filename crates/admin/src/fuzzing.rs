@@ -12,7 +12,8 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use outflow_listener::{ListenAddr, PeerAddr};
 
-use super::{Admin, actor, build_router};
+use super::accept::actor;
+use super::{Admin, build_router};
 use crate::ProgramState;
 
 /// Admin API behind the port: the guard, the routes and their state.

@@ -4,6 +4,7 @@
 //! that calls use. Every request passes the guard first, whatever its path. This crate decides nothing about
 //! a call, and no call waits for it. It reads no configuration file: [`ProgramState`] does that.
 
+mod accept;
 mod api_param;
 mod assets;
 mod attempt_result;
@@ -31,21 +32,17 @@ mod routes;
 mod snapshot;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue, header};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use outflow::{Api, CancelToken, SpawnError, SystemClock, TaskGroup, Upstream};
+use outflow::{Api, CancelToken, SpawnError, SystemClock, Upstream};
 use outflow_core::{Clock, Nanos};
-use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
-use smol_str::{SmolStr, format_smolstr};
+use outflow_listener::{ListenAddr, Listener};
 
+use self::accept::AdminAcceptor;
 use self::audit::{AuditActor, AuditChange, AuditLog};
 use self::event_stream::EventStream;
 use self::guard::AdminGuard;
@@ -85,13 +82,7 @@ pub fn open(program: Arc<dyn ProgramState>, listener: Listener) -> Result<(), Sp
         async move { permits.expire_leases(&SystemClock::new(), stop).await }
     })?;
     bulk::forward_events(&admin)?;
-    let connections = Arc::new(tasks.task_group("admin connections")?);
-    let acceptor = Arc::new(AdminAcceptor {
-        router: build_router(&admin),
-        admin,
-        listener,
-        connections,
-    });
+    let acceptor = Arc::new(AdminAcceptor::new(admin, listener)?);
     tasks.spawn("admin", move |stop| {
         let acceptor = Arc::clone(&acceptor);
         async move { acceptor.accept(stop).await }
@@ -158,56 +149,6 @@ impl Admin {
     }
 }
 
-/// Accept loop of the admin port.
-struct AdminAcceptor {
-    router: Router,
-    admin: Arc<Admin>,
-    listener: Listener,
-    connections: Arc<TaskGroup>,
-}
-
-impl AdminAcceptor {
-    async fn accept(&self, stop: CancelToken) {
-        while let Some((connection, peer)) = self.listener.next(&stop).await {
-            self.serve(connection, peer, stop.clone());
-        }
-    }
-
-    /// Serves a connection, or closes it if there are too many.
-    fn serve(&self, connection: InboundConnection, peer: PeerAddr, stop: CancelToken) {
-        let settings = self.admin.program.admin_settings();
-        if u32::try_from(self.connections.len()).unwrap_or(u32::MAX) >= settings.max_connections {
-            return;
-        }
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(settings.header_timeout)
-            .max_headers(usize::from(settings.max_headers))
-            .max_buf_size(MAX_HEAD);
-        let router = self.router.clone().layer(axum::Extension(actor(peer)));
-        let service = TowerToHyperService::new(router);
-        let connection = builder.serve_connection(TokioIo::new(connection), service);
-        // Spawning fails only while the program stops.
-        let _stopping = self.connections.spawn(async move {
-            let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                _ended = &mut connection => return,
-                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-            }
-            // Waiting requests are cancelled too; only a client that does not read delays the end.
-            let _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
-        });
-    }
-}
-
-fn actor(peer: PeerAddr) -> AuditActor {
-    AuditActor(match peer {
-        PeerAddr::Remote(address) => format_smolstr!("{address}"),
-        PeerAddr::Local => SmolStr::new_static("local socket"),
-    })
-}
-
 /// Headers of every response: a browser may be made to show any of them.
 const COMMON_HEADERS: [(HeaderName, &str); 7] = [
     (header::CONTENT_SECURITY_POLICY, assets::POLICY),
@@ -218,9 +159,3 @@ const COMMON_HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
-
-/// Far more than a browser sends.
-const MAX_HEAD: usize = 64 * 1024;
-
-/// Long enough for the last bytes of a response to a client that reads.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

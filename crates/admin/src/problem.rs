@@ -74,7 +74,7 @@ impl AdminProblem {
         self
     }
 
-    fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let mut body = self.more.clone();
         let name = self.status.canonical_reason().unwrap_or("Failed");
         body.insert("type".to_owned(), format!("{TYPE_PREFIX}{}", self.kind).into());
@@ -131,7 +131,7 @@ impl IntoResponse for AdminProblem {
     }
 }
 
-const MEDIA_TYPE: &str = "application/problem+json";
+pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Prefix of every type: a URN, because there is no page for the types.
 const TYPE_PREFIX: &str = "urn:outflow:problem:";

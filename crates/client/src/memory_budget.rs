@@ -105,7 +105,7 @@ impl MemoryBudget {
     }
 
     /// Returns a share without bytes, which grows with its buffer.
-    pub(crate) fn empty_share(&self) -> MemoryShare {
+    pub fn empty_share(&self) -> MemoryShare {
         MemoryShare {
             state: Arc::clone(&self.state),
             bytes: 0,
@@ -156,7 +156,7 @@ impl BudgetState {
 
 impl MemoryShare {
     /// Takes more bytes for a buffer, up to this size. Returns false if they do not fit.
-    pub(crate) fn grow_buffer(&mut self, size: u64) -> bool {
+    pub fn grow_buffer(&mut self, size: u64) -> bool {
         let more = size.saturating_sub(self.bytes);
         let fits = self.state.add(more, self.state.buffer_limit());
         if fits {
@@ -167,8 +167,20 @@ impl MemoryShare {
         fits
     }
 
+    /// Takes more bytes for something that cannot be left out, up to this size. Returns false if they do not fit.
+    pub fn grow(&mut self, size: u64) -> bool {
+        let more = size.saturating_sub(self.bytes);
+        let fits = self.state.add(more, self.state.limit.load(Ordering::Relaxed));
+        if fits {
+            self.bytes = self.bytes.saturating_add(more);
+        } else {
+            self.state.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        fits
+    }
+
     /// Returns the bytes above this size.
-    pub(crate) fn shrink(&mut self, size: u64) {
+    pub fn shrink(&mut self, size: u64) {
         let unused = self.bytes.saturating_sub(size);
         self.bytes -= unused;
         self.state.used.fetch_sub(unused, Ordering::Relaxed);

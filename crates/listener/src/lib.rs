@@ -1,27 +1,32 @@
 //! Ports: TCP addresses, Unix sockets, and sockets that a supervisor opened before the start.
 //!
 //! All of them are one [`Listener`] to the servers above. A Unix socket belongs to its owner alone, before
-//! the first connection can arrive. This crate accepts connections; it reads no byte of them and knows no
-//! protocol.
+//! the first connection can arrive. This crate accepts connections and limits their number; it reads no byte of
+//! them and knows no protocol.
 
+mod connection_limits;
 mod descriptors;
+mod idle_tracker;
 mod socket_activation;
 mod target;
 
 use std::fmt;
+use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use outflow::CancelToken;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
+pub use connection_limits::{ConnectionLimits, ConnectionMaximum, ConnectionSlot, TooManyConnections};
 pub use descriptors::DescriptorLimit;
+pub use idle_tracker::{ActiveRequest, IdleTracker};
 pub use socket_activation::{ActivatedSockets, SocketPurpose};
 pub use target::{ListenTarget, read_listener};
 
@@ -214,6 +219,16 @@ impl InboundConnection {
             Self::Tcp(stream) => stream.peek(&mut [0]).await.map(drop),
             Self::Unix(stream) => stream.readable().await,
         };
+    }
+
+    /// Returns true if the peer has closed, even if bytes that it sent before are unread.
+    pub fn is_closed_by_peer(&self) -> bool {
+        let mut now = Context::from_waker(Waker::noop());
+        let ready = match self {
+            Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut now),
+            Self::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut now),
+        };
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// Makes closing discard unsent bytes. Otherwise the system keeps them and the connection as long as

@@ -1,16 +1,15 @@
 //! Connections: accepted or rejected, served, and closed when idle.
 
 pub(crate) mod connection;
-pub(crate) mod connection_limits;
-pub(crate) mod idle_tracker;
 pub(crate) mod rejections;
 
 use std::sync::Arc;
 
 use outflow::{CancelToken, SpawnError, TaskGroup};
-use outflow_listener::{InboundConnection, ListenAddr, Listener, PeerAddr};
+use outflow_listener::{
+    ConnectionLimits, ConnectionMaximum, InboundConnection, ListenAddr, Listener, PeerAddr, TooManyConnections,
+};
 
-use self::connection_limits::{ConnectionLimits, ConnectionMaximum, TooManyConnections};
 use crate::Sidecar;
 use crate::proxy::ProxyHandler;
 use crate::proxy::problem;
@@ -56,7 +55,7 @@ impl Acceptor {
                 let proxy = Arc::clone(&self.proxy);
                 let stop = stop.clone();
                 self.connections.spawn(async move {
-                    connection::serve(connection, proxy, &config, stop).await;
+                    connection::serve(connection, proxy, &config, slot.tracker(), stop).await;
                     drop(slot);
                 })
             }

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use outflow_listener::InboundConnection;
+use outflow_listener::{IdleTracker, InboundConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
@@ -131,7 +131,8 @@ impl SidecarFuzz {
         let config = self.sidecar.config();
         let stop = self.sidecar.tasks.cancel_token();
         let proxy = Arc::clone(&self.proxy);
-        let handled = connection::serve(InboundConnection::Unix(server), proxy, &config, stop);
+        let tracker = IdleTracker::default();
+        let handled = connection::serve(InboundConnection::Unix(server), proxy, &config, &tracker, stop);
         let exchanged = async move {
             let mut responses = Vec::new();
             // A rejection may close the connection before all bytes are written.

@@ -15,6 +15,9 @@ pub(crate) struct FrameCredit {
     skip: u64,
     head: [u8; HEAD_LEN],
     filled: usize,
+    /// Length of the last frame, and of the frames of an unfinished request head.
+    frame: u64,
+    request_head: u64,
     /// Written bytes that gave no credit yet.
     written: u64,
 }
@@ -30,6 +33,8 @@ impl Default for FrameCredit {
             skip: PREFACE_LEN,
             head: [0; HEAD_LEN],
             filled: 0,
+            frame: 0,
+            request_head: 0,
             written: 0,
         }
     }
@@ -58,6 +63,17 @@ impl FrameCredit {
         Ok(())
     }
 
+    /// Returns the bytes of an unfinished frame or request head, which the library holds.
+    pub(crate) fn unfinished(&self) -> usize {
+        let frame = self.frame.saturating_sub(self.skip);
+        let unfinished = if self.skip > 0 {
+            frame.saturating_add(self.request_head)
+        } else {
+            self.request_head
+        };
+        usize::try_from(unfinished).unwrap_or(usize::MAX)
+    }
+
     /// Gives credit for bytes that the client took.
     pub(crate) fn on_written(&mut self, bytes: usize) {
         self.written = self.written.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
@@ -67,8 +83,13 @@ impl FrameCredit {
 
     /// Counts the frame of a complete head.
     fn count(&mut self) -> Result<(), FrameFlood> {
-        let [high, middle, low, kind, ..] = self.head;
+        let [high, middle, low, kind, flags, ..] = self.head;
         self.skip = u64::from(u32::from_be_bytes([0, high, middle, low]));
+        self.frame = self.skip;
+        self.request_head = match kind {
+            HEADERS | CONTINUATION if flags & END_HEADERS == 0 => self.request_head.saturating_add(self.frame),
+            _ => 0,
+        };
         match kind {
             DATA if self.skip > 0 => {}
             HEADERS => self.credit = MAX_CREDIT.min(self.credit.saturating_add(FRAMES_PER_REQUEST)),
@@ -84,6 +105,9 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
+
+/// Flag of the last frame of a request head.
+const END_HEADERS: u8 = 4;
 
 /// Length, type, flags and stream.
 const HEAD_LEN: usize = 9;

@@ -6,6 +6,7 @@ mod error_response;
 mod hop_by_hop;
 mod loop_detection;
 pub(crate) mod problem;
+mod read_ahead;
 mod request_body;
 pub(crate) mod request_guard;
 mod response_body;
@@ -24,12 +25,14 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body::Body;
 use hyper::body::Incoming;
 use outflow::{Api, CacheMode, Call, CredentialPlacement, MemoryBudget, MemoryShare, Upstream};
+use outflow_listener::{ActiveRequest, ConnectionLimits, IdleTracker};
 
 use self::api_share::{ApiCall, ApiShares};
 use self::control_headers::{CallOverrides, InvalidControl};
 use self::hop_by_hop::TrailerSupport;
 use self::loop_detection::ViaMark;
 use self::problem::ProxyProblem;
+use self::read_ahead::ReadAhead;
 use self::request_body::{BodyError, RequestBody};
 use self::request_guard::ListenerExposure;
 use self::response_body::{BodySource, ResponseBody};
@@ -37,9 +40,8 @@ use self::response_headers::{ResponseFacts, annotate};
 use self::route::RequestRoute;
 use self::stalled_readers::StalledReaders;
 use crate::Sidecar;
-use crate::accept::connection_limits::ConnectionLimits;
-use crate::accept::idle_tracker::ActiveRequest;
-use crate::memory_cost::{self, ConnectionMemory};
+use crate::h1::framing::FramingError;
+use crate::memory_cost::{self, ConnectionBudget, ConnectionMemory};
 
 /// Handler of all requests of one listener.
 pub(crate) struct ProxyHandler {
@@ -70,9 +72,14 @@ impl ProxyHandler {
         memory: &ConnectionMemory,
     ) -> Response<ResponseBody> {
         let readers = (request.version() == Version::HTTP_2).then_some(readers);
-        let share = memory.reserve(self.memory(), &request);
-        let forwarded = match share {
-            Some(_) => self.forward(request).await,
+        let read_buffer = self.sidecar.config().max_header_size;
+        let mut share = memory.begin(&request, read_buffer);
+        let forwarded = match &mut share {
+            // On the heap: an idle connection does not need its memory.
+            Some(share) => Box::pin(self.forward(request)).await.and_then(|response| {
+                let fits = share.add_response(&response);
+                fits.then_some(response).ok_or_else(problem::memory_full)
+            }),
             None => Err(problem::memory_full()),
         };
         let response = forwarded.unwrap_or_else(ProxyProblem::into_response);
@@ -80,8 +87,17 @@ impl ProxyHandler {
     }
 
     /// Returns the memory for connections, requests and bodies.
-    pub(crate) fn memory(&self) -> &MemoryBudget {
+    fn memory(&self) -> &MemoryBudget {
         self.sidecar.memory()
+    }
+
+    /// Returns the access of one connection to the memory.
+    pub(crate) fn budget(&self, tracker: &IdleTracker) -> ConnectionBudget {
+        ConnectionBudget {
+            memory: self.memory().clone(),
+            connections: Arc::clone(&self.connections),
+            tracker: tracker.clone(),
+        }
     }
 
     async fn forward(&self, request: Request<Incoming>) -> Result<Response<BodySource>, ProxyProblem> {
@@ -99,18 +115,26 @@ impl ProxyHandler {
         request_guard::check_key_name(&head.headers, key_header(api.config()).as_ref())?;
         let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
-        let body = RequestBody::new(body, &config, key_header(api.config()));
+        let body = RequestBody::new(body, head.version, &config, key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
         let trailers = hop_by_hop::trailer_support(&head.headers);
         let call = api.request(head.method.clone(), route.path);
         let call = overrides.apply(call.redirects(0));
         let failure = body.failure.clone();
+        let body_problem = |error| error_response::body_problem(route.api, error);
         let attached = attach(call, head.headers, body, self.memory()).await;
-        let (call, _body) = attached.map_err(|error| error_response::body_problem(route.api, error))?;
+        let (call, body) = attached.map_err(body_problem)?;
         let call = call.memory(self.memory());
-        let result = match mode {
-            ResponseMode::Buffered => call.send().await,
-            ResponseMode::Streamed => call.send_streaming().await,
+        let sent = async {
+            match mode {
+                ResponseMode::Buffered => call.send().await,
+                ResponseMode::Streamed => call.send_streaming().await,
+            }
+        };
+        let result = tokio::select! {
+            biased;
+            result = sent => result,
+            error = body.failed() => return Err(body_problem(error)),
         };
         match (result, failure.get()) {
             (Ok(mut response), _) => {
@@ -125,8 +149,8 @@ impl ProxyHandler {
                 Ok(response)
             }
             (Err(error), _) if error.is_memory_full() => Err(problem::memory_full()),
-            (Err(_), Some(error)) => Err(error_response::body_problem(route.api, *error)),
-            (Err(error), None) if error.is_upload() => Err(error_response::body_problem(route.api, BodyError::Slow)),
+            (Err(_), Some(error)) => Err(body_problem(*error)),
+            (Err(error), None) if error.is_upload() => Err(body_problem(BodyError::Slow)),
             (Err(error), None) => Err(error_response::call_problem(route.api, &error)),
         }
     }
@@ -141,9 +165,13 @@ impl ProxyHandler {
 
     /// Rejects requests with invalid framing, unsupported requests and unauthorized callers.
     fn check(&self, head: &mut Parts, config: &ServerConfig) -> Result<(), ProxyProblem> {
-        if let Some(problem) = request_guard::framing_problem(&head.headers) {
-            self.sidecar.rejections.count_malformed();
-            return Err(problem);
+        match request_guard::framing_error(&head.headers) {
+            None => {}
+            Some(FramingError::NoMemory) => return Err(problem::memory_full()),
+            Some(error) => {
+                self.sidecar.rejections.count_malformed();
+                return Err(request_guard::ambiguous(error));
+            }
         }
         request_guard::check_head(head, config).inspect_err(|_| self.sidecar.rejections.count_malformed())?;
         request_guard::check_supported(head, self.exposure)?;
@@ -221,15 +249,35 @@ fn accepts_events(headers: &HeaderMap) -> bool {
     headers.get_all(ACCEPT).into_iter().any(names_events)
 }
 
+/// Body of a call that waits.
+enum AttachedBody {
+    /// The call has none, or it stays unread until the call has its permit.
+    Unread,
+    /// The call holds it; it counts in the memory budget.
+    Collected(#[expect(dead_code, reason = "held until it is dropped")] MemoryShare),
+    /// The connection reads it while the call waits.
+    Ahead(ReadAhead),
+}
+
+impl AttachedBody {
+    /// Returns only if the body fails before the call sends any of it.
+    async fn failed(&self) -> BodyError {
+        match self {
+            Self::Ahead(reader) => reader.failed().await,
+            Self::Unread | Self::Collected(_) => std::future::pending().await,
+        }
+    }
+}
+
 /// Adds headers and body to a call. A small body is collected first, if memory allows, so that the call can be
-/// retried; any other stays unread until the call has its permit. Then a client that expects `100 Continue`
-/// gets it, too. Returns the memory of the collected body.
+/// retried; a larger one is read ahead. A body stays unread if the client expects `100 Continue`, which it gets with
+/// the permit, or if memory is short. Over HTTP/2 it stays unread, too: the client says when it gives up.
 async fn attach(
     call: Call,
     mut headers: HeaderMap,
     body: RequestBody,
     memory: &MemoryBudget,
-) -> Result<(Call, Option<MemoryShare>), BodyError> {
+) -> Result<(Call, AttachedBody), BodyError> {
     let announced = hop_by_hop::announced_trailers(&headers);
     let trailers = hop_by_hop::trailer_support(&headers);
     let expects_continue = headers.remove(EXPECT).is_some();
@@ -239,19 +287,23 @@ async fn attach(
         call = call.accepting_trailers();
     }
     if body.is_end_stream() {
-        return Ok((call, None));
+        return Ok((call, AttachedBody::Unread));
     }
     if body.is_too_large() {
         return Err(BodyError::TooLarge);
     }
-    let small = body.small_cost().filter(|_| !expects_continue);
-    if let Some(share) = small.and_then(|cost| memory.reserve_buffer(cost)) {
-        return Ok((call.body(body.collect().await?), Some(share)));
+    let small = body.small_size().filter(|_| !expects_continue);
+    if let Some(share) = small.and_then(|size| memory.reserve_buffer(size)) {
+        return Ok((call.body(body.collect().await?), AttachedBody::Collected(share)));
     }
     if let Some(names) = announced {
         call = call.trailers(names);
     }
-    Ok((call.stream(body), None))
+    if small.is_some() || expects_continue || body.version == Version::HTTP_2 {
+        return Ok((call.stream(body), AttachedBody::Unread));
+    }
+    let (reader, body) = ReadAhead::new(body, memory);
+    Ok((call.stream(body), AttachedBody::Ahead(reader)))
 }
 
 fn invalid_control_header(invalid: &InvalidControl) -> ProxyProblem {

@@ -12,6 +12,7 @@
 mod authentication;
 mod browser;
 mod bulk;
+mod connections;
 mod control;
 mod document;
 mod event_stream;

@@ -3,7 +3,9 @@
 mod body_streams;
 mod bounds;
 mod clients;
+mod closed_clients;
 mod control_headers;
+mod evictions;
 mod framing;
 mod hop_headers;
 mod hostile_targets;

@@ -10,33 +10,34 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use outflow::CancelToken;
-use outflow_listener::InboundConnection;
+use outflow_listener::{IdleTracker, InboundConnection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-use super::idle_tracker::IdleTracker;
 use crate::h1::framing::HeadLimits;
 use crate::h1::strict_io::{IoTimeouts, StrictIo};
-use crate::memory_cost::{self, ConnectionMemory};
+use crate::memory_cost::{ConnectionMemory, HeldMemory};
 use crate::proxy::ProxyHandler;
 use crate::proxy::problem;
 use crate::proxy::stalled_readers::StalledReaders;
 
-/// Serves a connection until the client closes it, it is idle for too long, or the program stops.
+/// Serves a connection until the client closes it, it is idle for too long, another one needs its place, or the
+/// program stops.
 pub(crate) async fn serve(
     connection: InboundConnection,
     proxy: Arc<ProxyHandler>,
     config: &ServerConfig,
+    tracker: &IdleTracker,
     stop: CancelToken,
 ) {
     // A silent client costs no buffers: they are created for the first byte.
-    if timeout(config.header_timeout, connection.wait_readable())
-        .await
-        .is_err()
-    {
-        return;
+    tokio::select! {
+        () = connection.wait_readable() => {}
+        () = tokio::time::sleep(config.header_timeout) => return,
+        () = tracker.evicted() => return,
     }
-    let Some(share) = proxy.memory().reserve(memory_cost::CONNECTION) else {
+    let budget = proxy.budget(tracker);
+    let Some(memory) = ConnectionMemory::reserve(budget.clone()) else {
         // On the heap: no other connection needs its buffer.
         return Box::pin(reject(connection, problem::no_memory_for_connection())).await;
     };
@@ -44,11 +45,11 @@ pub(crate) async fn serve(
         head: config.header_timeout,
         write: config.body_timeout,
     };
-    let io = StrictIo::new(connection, head_limits(config), timeouts);
-    let tracker = IdleTracker::default();
+    let held = HeldMemory::new(budget);
+    let io = StrictIo::new(connection, head_limits(config), timeouts, held);
     let readers = StalledReaders::default();
     let (requests, watched) = (tracker.clone(), readers.clone());
-    let memory = Arc::new(ConnectionMemory::new(share));
+    let memory = Arc::new(memory);
     let service = service_fn(move |request| {
         let (proxy, active) = (Arc::clone(&proxy), requests.begin());
         let (readers, memory) = (watched.clone(), Arc::clone(&memory));
@@ -64,6 +65,14 @@ pub(crate) async fn serve(
             // An idle connection has no request to finish.
             let _ended = timeout(CLOSE_TIMEOUT, served).await;
             return;
+        }
+        () = tracker.evicted() => {
+            served.as_mut().graceful_shutdown();
+            if tracker.is_idle() {
+                // One step, in which an idle connection says that it closes.
+                let _ended = timeout(Duration::ZERO, served).await;
+                return;
+            }
         }
         never = readers.watch_all(config.body_timeout) => match never {},
         () = stop.cancelled() => served.as_mut().graceful_shutdown(),

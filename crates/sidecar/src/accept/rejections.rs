@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::connection_limits::TooManyConnections;
+use outflow_listener::TooManyConnections;
 
 /// Counts of connections and requests that never became calls.
 #[derive(Debug, Default)]

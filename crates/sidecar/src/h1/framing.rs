@@ -112,6 +112,11 @@ impl Framing {
         matches!(self.state, FramingState::First | FramingState::Head)
     }
 
+    /// Returns true inside of a body.
+    pub(crate) const fn is_in_body(&self) -> bool {
+        !self.is_in_head() && !self.is_http2()
+    }
+
     /// Returns true if the connection speaks HTTP/2.
     pub(crate) const fn is_http2(&self) -> bool {
         matches!(self.state, FramingState::Http2)

@@ -7,6 +7,9 @@
 //!
 //! After a rejection no further request is read. Later bytes are discarded for a moment before the connection
 //! closes: closing with unread bytes would reset it, and the rejection would be lost.
+//!
+//! Hyper does not read while a body waits unread, so it does not notice that the client has closed. The
+//! connection looks for that itself, at intervals. The next flush fails then, and the call leaves its wait queue.
 
 use std::io;
 use std::pin::Pin;
@@ -20,6 +23,7 @@ use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
 use crate::h2_frames::FrameCredit;
+use crate::memory_cost::{HTTP2_BUFFERS, HeldMemory};
 
 /// Connection with the framing check.
 pub(crate) struct StrictIo {
@@ -29,6 +33,8 @@ pub(crate) struct StrictIo {
     frames: FrameCredit,
     /// Begin of an incomplete head.
     held: BytesMut,
+    /// Memory of `held`, or of what HTTP/2 holds back.
+    memory: HeldMemory,
     /// Valid bytes that hyper has not read yet.
     ready: Bytes,
     timeouts: IoTimeouts,
@@ -36,6 +42,9 @@ pub(crate) struct StrictIo {
     head_timer: Option<Pin<Box<Sleep>>>,
     /// Runs while the client takes none of the written bytes.
     write_timer: Option<Pin<Box<Sleep>>>,
+    /// Runs while a body is unread; the flag is true if hyper has read since it began.
+    close_timer: Option<Pin<Box<Sleep>>>,
+    has_read: bool,
     phase: IoPhase,
 }
 
@@ -61,16 +70,24 @@ enum IoPhase {
 }
 
 impl StrictIo {
-    pub(crate) fn new(connection: InboundConnection, limits: HeadLimits, timeouts: IoTimeouts) -> Self {
+    pub(crate) fn new(
+        connection: InboundConnection,
+        limits: HeadLimits,
+        timeouts: IoTimeouts,
+        memory: HeldMemory,
+    ) -> Self {
         Self {
             connection,
             framing: Framing::new(limits),
             frames: FrameCredit::default(),
             held: BytesMut::new(),
+            memory,
             ready: Bytes::new(),
             timeouts,
             head_timer: None,
             write_timer: None,
+            close_timer: None,
+            has_read: false,
             phase: IoPhase::Open,
         }
     }
@@ -104,6 +121,14 @@ impl StrictIo {
             scanned
         };
         self.apply(scanned);
+        let size = if self.framing.is_http2() {
+            HTTP2_BUFFERS + 2 * self.frames.unfinished()
+        } else {
+            self.held.capacity()
+        };
+        if !self.memory.resize(size) {
+            self.reject(FramingError::NoMemory);
+        }
     }
 
     /// Counts frames, if these bytes are of HTTP/2. Its preface passes at once, so its first byte is the first here.
@@ -153,6 +178,26 @@ impl StrictIo {
         timer.as_mut().poll(cx)
     }
 
+    /// Waits until the client has closed, while hyper leaves a body unread. Bytes that hyper does not read hide
+    /// the end from it.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.framing.is_in_body() {
+            self.close_timer = None;
+            return Poll::Pending;
+        }
+        loop {
+            let timer = self
+                .close_timer
+                .get_or_insert_with(|| Box::pin(tokio::time::sleep(CLOSE_POLL)));
+            ready!(timer.as_mut().poll(cx));
+            self.close_timer = None;
+            // A reader finds the end itself, after the bytes before it.
+            if !std::mem::take(&mut self.has_read) && self.connection.is_closed_by_peer() {
+                return Poll::Ready(());
+            }
+        }
+    }
+
     fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
         if let Poll::Ready(Ok(bytes)) = written {
             self.frames.on_written(*bytes);
@@ -191,6 +236,7 @@ impl StrictIo {
 impl AsyncRead for StrictIo {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
+        me.has_read = true;
         loop {
             if me.copy_ready(buf) {
                 return Poll::Ready(Ok(()));
@@ -256,6 +302,10 @@ impl AsyncWrite for StrictIo {
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
+        // Hyper flushes whenever it has anything to do.
+        if me.poll_closed(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
         let written = Pin::new(&mut me.connection).poll_flush(cx);
         me.with_write_timeout(cx, written)
     }
@@ -281,6 +331,9 @@ impl AsyncWrite for StrictIo {
 
 /// Synthetic request in place of an invalid head; the name of the error follows.
 const REJECTED_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: outflow\r\nconnection: close\r\noutflow-refused: ";
+
+/// Often enough for a call to leave its wait queue, and a small cost for each waiting body.
+const CLOSE_POLL: Duration = Duration::from_millis(250);
 
 /// Long enough for a response to reach a client that still sends, too short to be of use to an attacker.
 const LINGER: Duration = Duration::from_secs(1);

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::HeaderName;
+use http::{HeaderName, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -24,11 +24,11 @@ use crate::config::ServerConfig;
 /// Body of a request from a caller.
 pub(crate) struct RequestBody {
     body: Incoming,
+    /// Version of HTTP that carries the body.
+    pub(super) version: Version,
     remaining: u64,
     timeout: Duration,
     timeout_scope: TimeoutScope,
-    /// Largest buffer through which the connection reads the body.
-    read_buffer: u64,
     timer: Option<Pin<Box<Sleep>>>,
     pub(super) failure: BodyFailure,
     /// Header with the API's key, which no caller may send as a trailer.
@@ -60,13 +60,13 @@ pub(crate) enum BodyError {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, config: &ServerConfig, key: Option<HeaderName>) -> Self {
+    pub(crate) fn new(body: Incoming, version: Version, config: &ServerConfig, key: Option<HeaderName>) -> Self {
         Self {
             body,
+            version,
             remaining: config.max_body,
             timeout: config.body_timeout,
             timeout_scope: TimeoutScope::EachPause,
-            read_buffer: config.max_header_size,
             timer: None,
             failure: BodyFailure::default(),
             key,
@@ -79,14 +79,8 @@ impl RequestBody {
     }
 
     /// Returns the size of a body that is small enough to be collected, so that the call can be retried.
-    fn small_size(&self) -> Option<u64> {
+    pub(crate) fn small_size(&self) -> Option<u64> {
         self.body.size_hint().upper().filter(|size| *size <= MAX_COLLECTED)
-    }
-
-    /// Returns the memory of a small body while its call waits: the bytes, and the buffer of the connection, which
-    /// grows with them and does not shrink.
-    pub(crate) fn small_cost(&self) -> Option<u64> {
-        self.small_size().map(|size| size + size.min(self.read_buffer))
     }
 
     /// Reads the whole body.

@@ -26,11 +26,10 @@ pub(crate) enum ListenerExposure {
     Elsewhere,
 }
 
-/// Returns the problem that the framing check found, if this is its synthetic request.
-pub(crate) fn framing_problem(headers: &HeaderMap) -> Option<ProxyProblem> {
+/// Returns the error that the framing check wrote in place of a request.
+pub(crate) fn framing_error(headers: &HeaderMap) -> Option<FramingError> {
     let name = headers.get(REFUSED)?;
-    let error = FramingError::from_name(name.as_bytes()).unwrap_or(FramingError::RequestLine);
-    Some(ambiguous(error))
+    Some(FramingError::from_name(name.as_bytes()).unwrap_or(FramingError::RequestLine))
 }
 
 /// Checks the number and the names of the headers. Over HTTP/1 too many headers are rejected before.
@@ -187,7 +186,8 @@ fn wants_upgrade(headers: &HeaderMap) -> bool {
     protocols.any(|protocol| !protocol.as_bytes().eq_ignore_ascii_case(b"h2c"))
 }
 
-fn ambiguous(error: FramingError) -> ProxyProblem {
+/// Returns the problem of a request with invalid framing.
+pub(crate) fn ambiguous(error: FramingError) -> ProxyProblem {
     ProxyProblem::new(error.status(), error.name(), "the request is malformed or ambiguous")
         .detail(error.advice())
         .closing()

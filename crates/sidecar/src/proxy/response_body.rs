@@ -5,18 +5,18 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use outflow::MemoryShare;
+use outflow_listener::ActiveRequest;
 
 use super::api_share::ApiCall;
 use super::hop_by_hop;
 use super::stalled_readers::{StalledReaders, StreamError, WatchedBody};
-use crate::accept::idle_tracker::ActiveRequest;
+use crate::memory_cost::RequestMemory;
 
 /// Body of a response. Its request takes memory until the body is dropped.
 pub(crate) struct ResponseBody {
     kind: BodyKind,
     #[expect(dead_code, reason = "held until it is dropped")]
-    share: Option<MemoryShare>,
+    share: Option<RequestMemory>,
 }
 
 /// Body by the protocol of its reader. Its request is in progress until the source is dropped.
@@ -84,7 +84,7 @@ impl ResponseBody {
     }
 
     /// Holds the memory of the request. An aborted body holds it, too: the connection may still keep a piece.
-    pub(crate) fn holding(self, share: Option<MemoryShare>) -> Self {
+    pub(crate) fn holding(self, share: Option<RequestMemory>) -> Self {
         Self { share, ..self }
     }
 }

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use outflow_listener::ActiveRequest;
 use outflow_sync::Mutex;
 use tokio::sync::Notify;
 
 use super::response_body::BodySource;
-use crate::accept::idle_tracker::ActiveRequest;
 
 /// Watched responses of one connection.
 #[derive(Clone, Default)]

@@ -59,7 +59,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-listener",
-        own: "outflow-config outflow",
+        own: "outflow-sync outflow-config outflow",
         foreign: "listenfd rustix secrecy tokio",
         tests: "outflow-testkit proptest tempfile",
     },

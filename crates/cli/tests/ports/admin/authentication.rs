@@ -280,9 +280,11 @@ async fn the_admin_port_bounds_connections() {
         open.push(wire);
     }
     let mut third = running.open("GET", "/healthz", &[], "").await;
-    let mut rest = Vec::new();
-    let ended = timeout(PATIENCE, third.read_to_end(&mut rest)).await.expect("closed");
-    assert!(ended.is_err() || rest.is_empty(), "closed without an answer");
+    let mut rest = String::new();
+    let read = timeout(PATIENCE, third.read_to_string(&mut rest)).await;
+    read.expect("in time").expect("an answer");
+    assert!(rest.starts_with("HTTP/1.1 503"), "{rest}");
+    assert!(rest.contains("urn:outflow:problem:too_many_connections"), "{rest}");
     drop(open);
     let served = async {
         loop {

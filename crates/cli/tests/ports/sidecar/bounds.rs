@@ -159,10 +159,15 @@ async fn the_sidecar_refuses_large_bodies() {
     assert_eq!(api.audit().cut_bodies(), api.audit().count(), "never a whole one");
 }
 
-// Two connections are allowed, in total or for one address: the third learns the reason.
+// Two connections are allowed, in total or for one address, and both are busy: the third learns the reason.
 #[tokio::test]
 async fn the_sidecar_rejects_and_counts_excess_connections() {
-    let (_, server) = echo().await;
+    use outflow_mock::{Content, MockApi, MockResponse};
+    let api = MockApi::builder()
+        .answer("/endless", MockResponse::status(200).content(Content::Endless))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
     for (server_lines, words) in [
         ("max_connections = 2", "max_connections"),
         ("max_connections_per_client = 2", "max_connections_per_client"),
@@ -173,7 +178,7 @@ async fn the_sidecar_rejects_and_counts_excess_connections() {
         };
         let sidecar = TestSidecar::for_api(&server.url(), config).await;
         let host = sidecar.address;
-        let request = format!("GET /strict/x HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        let request = format!("GET /strict/endless HTTP/1.1\r\nhost: {host}\r\n\r\n");
         let mut open = Vec::new();
         for _ in 0..2 {
             let mut stream = sidecar.connect().await;

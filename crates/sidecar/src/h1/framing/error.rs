@@ -45,10 +45,12 @@ pub(crate) enum FramingError {
     UserInfo,
     /// A header name has an underscore.
     Underscore,
+    /// The head does not fit into the memory budget.
+    NoMemory,
 }
 
 impl FramingError {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::BareLf,
         Self::Folded,
         Self::Name,
@@ -69,6 +71,7 @@ impl FramingError {
         Self::Slow,
         Self::UserInfo,
         Self::Underscore,
+        Self::NoMemory,
     ];
 
     /// Returns the identifier of the problem type.
@@ -118,6 +121,7 @@ impl FramingError {
                 "underscore",
                 "a header name with `_` can be read as another one with `-`: write `-`, or see `underscore_headers`",
             ),
+            Self::NoMemory => ("memory_full", "the memory for requests is used up: retry later"),
         }
     }
 
@@ -133,6 +137,7 @@ impl FramingError {
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge | Self::TooMany => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::Version => StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            Self::NoMemory => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_REQUEST,
         }
     }
@@ -146,7 +151,8 @@ mod tests {
     fn every_error_is_found_by_its_name() {
         for error in FramingError::ALL {
             assert_eq!(FramingError::from_name(error.name().as_bytes()), Some(error));
-            assert!(error.status().is_client_error() || error == FramingError::Version);
+            let is_ours = matches!(error, FramingError::Version | FramingError::NoMemory);
+            assert_eq!(error.status().is_server_error(), is_ours);
         }
     }
 }

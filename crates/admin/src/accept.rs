@@ -1,0 +1,181 @@
+//! Connections of operators: accepted, served, and rejected only if all others are busy.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::Response;
+use bytes::Bytes;
+use http::StatusCode;
+use http_body::{Frame, SizeHint};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use outflow::{CancelToken, SpawnError, TaskGroup};
+use outflow_listener::{
+    ActiveRequest, ConnectionLimits, ConnectionMaximum, ConnectionSlot, IdleTracker, InboundConnection, Listener,
+    PeerAddr,
+};
+use smol_str::{SmolStr, format_smolstr};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::audit::AuditActor;
+use crate::problem::{AdminProblem, MEDIA_TYPE};
+use crate::{Admin, build_router};
+
+/// Accept loop of the admin port.
+pub(crate) struct AdminAcceptor {
+    router: Router,
+    admin: Arc<Admin>,
+    listener: Listener,
+    limits: Arc<ConnectionLimits>,
+    connections: TaskGroup,
+}
+
+impl AdminAcceptor {
+    pub(crate) fn new(admin: Arc<Admin>, listener: Listener) -> Result<Self, SpawnError> {
+        let connections = admin.program.tasks().task_group("admin connections")?;
+        Ok(Self {
+            router: build_router(&admin),
+            admin,
+            listener,
+            limits: Arc::default(),
+            connections,
+        })
+    }
+
+    pub(crate) async fn accept(&self, stop: CancelToken) {
+        while let Some((connection, peer)) = self.listener.next(&stop).await {
+            let max = self.admin.program.admin_settings().max_connections;
+            let maximum = ConnectionMaximum {
+                in_total: max,
+                per_address: max,
+            };
+            // Spawning fails only while the program stops.
+            let _stopping = match self.limits.reserve(peer, maximum) {
+                Ok(slot) => self.serve(connection, peer, slot, stop.clone()),
+                Err(_) => self.reject(connection, max),
+            };
+        }
+    }
+
+    fn serve(
+        &self,
+        connection: InboundConnection,
+        peer: PeerAddr,
+        slot: ConnectionSlot,
+        stop: CancelToken,
+    ) -> Result<(), SpawnError> {
+        let settings = self.admin.program.admin_settings();
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_headers(usize::from(settings.max_headers))
+            .max_buf_size(MAX_HEAD);
+        let router = self.router.clone().layer(axum::Extension(actor(peer)));
+        let router = router.layer(from_fn_with_state(slot.tracker().clone(), track_request));
+        let service = TowerToHyperService::new(router);
+        let connection = builder.serve_connection(TokioIo::new(connection), service);
+        self.connections.spawn(async move {
+            let mut connection = std::pin::pin!(connection);
+            tokio::select! {
+                _ended = &mut connection => return,
+                () = slot.tracker().evicted() => {
+                    connection.as_mut().graceful_shutdown();
+                    if slot.tracker().is_idle() {
+                        return;
+                    }
+                }
+                () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
+            }
+            // Waiting requests are cancelled too; only a client that does not read delays the end.
+            let _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+        })
+    }
+
+    /// Responds that the port is full, unless too many rejections are in progress already.
+    fn reject(&self, connection: InboundConnection, max_connections: u32) -> Result<(), SpawnError> {
+        let served = usize::try_from(max_connections).unwrap_or(usize::MAX);
+        if self.connections.len() >= served.saturating_add(MAX_REJECTIONS) {
+            return Ok(());
+        }
+        self.connections.spawn(write_rejection(connection))
+    }
+}
+
+/// Marks the connection as busy until the response is written.
+async fn track_request(State(tracker): State<IdleTracker>, request: Request, next: Next) -> Response {
+    let active = tracker.begin();
+    let response = next.run(request).await;
+    response.map(|body| Body::new(TrackedBody { body, active }))
+}
+
+/// Body of a response whose request is in progress until the body is dropped.
+struct TrackedBody {
+    body: Body,
+    #[expect(dead_code, reason = "held until it is dropped")]
+    active: ActiveRequest,
+}
+
+impl http_body::Body for TrackedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Writes a rejection and waits briefly for the client to read it.
+async fn write_rejection(mut connection: InboundConnection) {
+    let written = async {
+        connection.write_all(rejection().as_bytes()).await?;
+        connection.shutdown().await?;
+        let mut ignored = [0; 1_024];
+        while connection.read(&mut ignored).await? > 0 {}
+        Ok::<_, std::io::Error>(())
+    };
+    // A client that does not read gets no rejection.
+    let _written = tokio::time::timeout(CLOSE_TIMEOUT, written).await;
+}
+
+/// Returns the response to a connection for which there is no place.
+fn rejection() -> String {
+    let detail = "all connections of the admin port are busy: close streams of events";
+    let body = AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail).body();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\n\
+         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+pub(crate) fn actor(peer: PeerAddr) -> AuditActor {
+    AuditActor(match peer {
+        PeerAddr::Remote(address) => format_smolstr!("{address}"),
+        PeerAddr::Local => SmolStr::new_static("local socket"),
+    })
+}
+
+/// Rejections with a response at once; further connections are closed without one.
+const MAX_REJECTIONS: usize = 16;
+
+/// Far more than a browser sends.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Long enough for the last bytes of a response to a client that reads.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
