@@ -258,9 +258,23 @@ impl Cache {
         };
         let storable = FreshnessCheck::new(query, &entry).is_storable(query);
         let allowed = query.bypass().is_none() && storable;
-        // The headers of a 304 may repeat a secret, too.
-        match storable::set_scope(query, entry.clone()) {
-            Ok(entry) if allowed => self.store.put(query, Arc::new(entry)),
+        // A 304 may vary by other headers than the stored response, and repeat a secret.
+        let vary = storable::selectors(&entry.headers);
+        match (storable::set_scope(query, entry.clone()), vary) {
+            (Ok(entry), Some(vary)) if allowed => {
+                let selected = self.store.selection(&vary, query);
+                if selected != entry.selected {
+                    self.store.remove(query);
+                }
+                self.store.put(
+                    query,
+                    Arc::new(CacheEntry {
+                        selected,
+                        vary,
+                        ..entry
+                    }),
+                );
+            }
             _ => self.store.remove(query),
         }
         Some(CachedResponse::new(query, &Arc::new(entry), now))

@@ -54,11 +54,22 @@ pub(crate) enum ErrorKind {
     MemoryFull,
     /// The body could not be decoded.
     Undecoded(DecodeError),
-    /// Only the cache may respond, and it has no response. The refusal is that of the upstream, unless the
-    /// caller asked for the cache alone.
-    CacheMiss(Option<Refusal>),
+    /// Only the cache may respond, and it has no response.
+    CacheMiss(CacheMissCause),
     /// A redirect could not be followed.
     Redirect(RedirectError),
+}
+
+/// Reason that only the cache may respond to a call.
+#[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum CacheMissCause {
+    /// The caller's option: [`CacheDirective::Only`](crate::CacheDirective::Only), or the sidecar's header for it.
+    Option,
+    /// The request's own `Cache-Control: only-if-cached`.
+    Directive,
+    /// The API takes no calls.
+    Refused(Refusal),
 }
 
 impl Error {
@@ -159,7 +170,15 @@ impl Error {
 
     /// Returns true if only the cache could respond and had no response.
     pub fn is_cache_miss(&self) -> bool {
-        matches!(self.inner.kind, ErrorKind::CacheMiss(_))
+        self.cache_miss_cause().is_some()
+    }
+
+    /// Returns the reason that only the cache could respond, if it had no response.
+    pub fn cache_miss_cause(&self) -> Option<&CacheMissCause> {
+        match &self.inner.kind {
+            ErrorKind::CacheMiss(cause) => Some(cause),
+            _ => None,
+        }
     }
 
     /// Returns true if a response came without its complete body.
@@ -309,8 +328,10 @@ impl fmt::Display for Error {
             ),
             ErrorKind::MemoryFull => f.write_str("the memory for bodies is used up: retry later, or raise the budget"),
             ErrorKind::Undecoded(error) => error.fmt(f),
-            ErrorKind::CacheMiss(None) => f.write_str("only the cache may respond now, and it has no response"),
-            ErrorKind::CacheMiss(Some(refusal)) => {
+            ErrorKind::CacheMiss(CacheMissCause::Option | CacheMissCause::Directive) => {
+                f.write_str("only the cache may respond now, and it has no response")
+            }
+            ErrorKind::CacheMiss(CacheMissCause::Refused(refusal)) => {
                 write!(f, "only the cache may respond now, and it has no response: {refusal}")
             }
             ErrorKind::Redirect(error) => error.fmt(f),

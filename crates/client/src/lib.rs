@@ -48,7 +48,7 @@ pub use client::{
 };
 pub use clock::SystemClock;
 pub use config::Config;
-pub use error::Error;
+pub use error::{CacheMissCause, Error};
 pub use event::{Event, Events, Observer};
 pub use layer::{LayerError, UpstreamBody, UpstreamFuture, UpstreamLayer, UpstreamService};
 pub use limiter_registry::{DEFAULT_MAX_NAMES, LimiterHandle, LimiterRegistry, RegistryFull};

@@ -9,7 +9,8 @@ use secrecy::SecretString;
 
 use super::collector::DiagnosticCollector;
 use super::diagnostic::DiagnosticSeverity;
-use super::redact::show_name;
+use super::redact::{show_key, show_name};
+use super::secret::SecretKeys;
 use super::suggest::nearest_name;
 use super::tree::{SourceSpan, TreeEntry, TreeNode, TreeTable, TreeValue};
 
@@ -148,6 +149,7 @@ pub struct TableReader<'a> {
     at: SourceSpan,
     key: String,
     requested: RefCell<Vec<&'static str>>,
+    refused: RefCell<Vec<SecretKeys>>,
     records_defaults: bool,
 }
 
@@ -159,6 +161,7 @@ impl<'a> TableReader<'a> {
             at,
             key: key.to_owned(),
             requested: RefCell::default(),
+            refused: RefCell::default(),
             records_defaults: true,
         }
     }
@@ -251,8 +254,31 @@ impl<'a> TableReader<'a> {
         let requested = self.requested.borrow();
         for entry in self.table.iter() {
             if !requested.contains(&entry.name.as_str()) {
-                self.report_name(entry, unknown_name("key", &entry.name, requested.iter().copied()));
+                self.report_name(entry, self.unknown_key(&entry.name, &requested));
             }
+        }
+    }
+
+    /// Adds a name to the schema that is refused wherever it stands.
+    pub(crate) fn refuse_inline(&self, keys: SecretKeys) -> Option<FieldValue<'a>> {
+        self.refused.borrow_mut().push(keys);
+        self.field(keys.inline)
+    }
+
+    /// Returns the error of an unknown key. A name that is always refused is no remedy, but the key of its
+    /// variable is.
+    fn unknown_key(&self, name: &str, requested: &[&'static str]) -> ValueError {
+        let refused = self.refused.borrow();
+        let of_secret = |name: &str| refused.iter().find(|keys| keys.inline == name);
+        let known = requested.iter().copied().filter(|name| of_secret(name).is_none());
+        let error = unknown_name("key", name, known);
+        match nearest_name(name, requested.iter().copied()).and_then(of_secret) {
+            Some(keys) => error.help(format!(
+                "did you mean `{}`? It names the variable that holds the key; `{}` names a file",
+                show_key(&self.key_of(keys.variable)),
+                keys.file
+            )),
+            None => error,
         }
     }
 

@@ -51,14 +51,15 @@ pub(crate) fn show_key(key: &str) -> String {
     shown
 }
 
-/// Returns the text with covered parts; its length in bytes stays, so that every position stays valid.
+/// Returns the text with covered parts; its length in bytes stays, so that every position stays valid. Only
+/// [`mask`] shows it.
 pub(crate) fn redact_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut from = 0;
     for hidden in find_hidden(text) {
         out.push_str(text.get(from..hidden.span.start).unwrap_or_default());
         for c in text.get(hidden.span.clone()).unwrap_or_default().chars() {
-            if c.is_whitespace() {
+            if c == '\n' || c == '\r' {
                 out.push(c);
             } else {
                 out.extend(std::iter::repeat_n(hidden.cover, c.len_utf8()));
@@ -70,13 +71,27 @@ pub(crate) fn redact_text(text: &str) -> String {
     out
 }
 
+/// Returns a covered text for display. A covered part becomes a mask of one length: the length of a secret is
+/// part of it.
+pub(crate) fn mask(covered: &str) -> String {
+    let mut shown = String::with_capacity(covered.len());
+    let mut rest = covered;
+    while let Some((plain, after)) = rest.split_once(COVER) {
+        shown.push_str(plain);
+        shown.push_str(MASK);
+        rest = after.trim_start_matches(COVER);
+    }
+    shown.push_str(rest);
+    shown
+}
+
 /// Returns the value of a variable that sets the key of its name, covered if it could be a secret.
 pub(crate) fn redact_variable(name: &str, value: &str) -> String {
     let levels: Vec<_> = name.split("__").collect();
     let prefix = format!("{} = ", levels.join("."));
     let has_parts = value.trim_start().starts_with(['[', '{', '"', '\'']);
     if !has_parts && !is_plain_value(value) {
-        return "*".repeat(value.len());
+        return COVER.to_string().repeat(value.len());
     }
     let line = redact_text(&format!("{prefix}{value}"));
     line.get(prefix.len()..).unwrap_or_default().to_owned()
@@ -99,8 +114,14 @@ fn split_key(key: &str) -> Vec<&str> {
     parts
 }
 
-/// Replaces what is not shown.
+/// Replaces a name or a value that is not shown.
 const ELLIPSIS: &str = "…";
+
+/// Replaces a covered part of a text.
+const MASK: &str = "*****";
+
+/// Covers a byte that is not shown: no text of a configuration has this control character.
+const COVER: char = '\u{1}';
 
 #[cfg(test)]
 mod tests {
@@ -194,15 +215,26 @@ mod tests {
 
     #[test]
     fn a_variable_is_judged_by_all_levels_of_its_name() {
-        let shown = |name, value| redact_variable(name, value);
+        let shown = |name, value| mask(&redact_variable(name, value));
         assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "5s"), "5s");
         assert_eq!(shown("OUTFLOW_APIS__STOCK__LIMITS", "[\"5/s\"]"), "[\"5/s\"]");
-        assert_eq!(shown("OUTFLOW_APIS__STOCK__AUTH__VALUE", "hunter"), "******");
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__AUTH__VALUE", "hunter"), "*****");
         assert_eq!(
             shown("OUTFLOW_APIS__STOCK__HEADERS", "{ x = \"hunter2x\" }"),
-            "{ x = ********** }"
+            "{ x = ***** }"
         );
-        assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "hunter2x"), "********");
+        assert_eq!(shown("OUTFLOW_APIS__STOCK__TIMEOUT", "hunter2x"), "*****");
+    }
+
+    // One word, several, and one beside another: none tells its length.
+    #[test]
+    fn a_mask_has_one_length() {
+        let shown = |line: &str| mask(&redact_text(line));
+        for secret in ["x", "hunter", "correct horse battery staple", "hünter"] {
+            assert_eq!(shown(&format!("api_key = \"{secret}\"")), "api_key = *****");
+            let two = format!("key = {{ value = \"{secret}\", auth = '{secret}' }}");
+            assert_eq!(shown(&two), "key = { value = *****, auth = ***** }");
+        }
     }
 
     #[test]

@@ -42,8 +42,8 @@ pub fn read_secret(table: &TableReader<'_>, environment: &Environment, keys: Sec
 }
 
 fn refuse_inline(table: &TableReader<'_>, keys: SecretKeys) {
-    let SecretKeys { inline, variable, file } = keys;
-    if let Some(item) = table.field(inline) {
+    let SecretKeys { variable, file, .. } = keys;
+    if let Some(item) = table.refuse_inline(keys) {
         let error = ValueError::new("a key is never written into a configuration");
         let help = format!(
             "put it into a variable and name that: `{variable} = \"{EXAMPLE}\"`, or into a file: \

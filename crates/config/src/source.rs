@@ -11,7 +11,7 @@ use std::path::Path;
 use super::collector::DiagnosticCollector;
 use super::diagnostic::Diagnostics;
 use super::reader::ValueError;
-use super::redact::{redact_text, redact_variable};
+use super::redact::{mask, redact_text, redact_variable};
 use super::tree::SourceSpan;
 
 /// A text with the name under which its errors are reported.
@@ -146,19 +146,27 @@ impl Source {
             let bounded = self.bounded(offset).saturating_sub(start);
             line.floor_char_boundary(bounded.min(line.len()))
         };
-        let (from, to) = (within(span.start), within(span.end));
+        // A comment left blanks: their number is not shown either.
+        let shown = mask(line).trim_end().to_owned();
+        let place = |offset| {
+            mask(line.get(..within(offset)).unwrap_or_default())
+                .len()
+                .min(shown.len())
+        };
+        let (from, to) = (place(span.start), place(span.end));
         SourceExcerpt {
-            line: line.to_owned(),
             span: from..to.max(from),
+            line: shown,
         }
     }
 
     /// Returns the redacted text of a span on one line, shortened to [`MAX_WRITTEN`] bytes.
     pub(crate) fn written(&self, span: Range<usize>) -> Cow<'_, str> {
         let (from, to) = (self.bounded(span.start), self.bounded(span.end));
-        let shown = self.redacted.get(from..to).unwrap_or_default();
-        if shown.len() <= MAX_WRITTEN && !shown.contains(char::is_whitespace) {
-            return Cow::Borrowed(shown);
+        let covered = self.redacted.get(from..to).unwrap_or_default();
+        let shown = mask(covered);
+        if shown == covered && shown.len() <= MAX_WRITTEN && !shown.contains(char::is_whitespace) {
+            return Cow::Borrowed(covered);
         }
         let words: Vec<_> = shown.split_whitespace().take(MAX_WRITTEN).collect();
         let mut line = words.join(" ");
@@ -245,10 +253,31 @@ mod tests {
         assert!(long.written(0..8_000).len() < 4_200);
     }
 
+    // The span before, over and behind a covered part of any length; the comment leaves no trace.
+    #[test]
+    fn a_span_moves_with_the_masks_before_it() {
+        for key in ["abc", "a-longer-key"] {
+            let text = format!("x = {{ key = \"{key}\", y = 1 }} # {key}");
+            let source = Source::new("a", text.clone());
+            let spans = [
+                0..1,
+                6..9,
+                12..14 + key.len(),
+                text.find("y = 1").expect("there")..text.len(),
+            ];
+            let excerpts = spans.map(|span| source.excerpt(0, span));
+            assert!(
+                excerpts.iter().all(|one| one.line == "x = { key = *****, y = 1 }"),
+                "{excerpts:?}"
+            );
+            assert_eq!(excerpts.map(|one| one.span), [0..1, 6..9, 12..17, 19..26]);
+        }
+    }
+
     #[test]
     fn neither_debug_nor_a_shown_variable_contains_a_key() {
         let source = Source::variable("OUTFLOW_APIS__STOCK__API_KEY", "sk-live-1");
-        assert_eq!(source.excerpt(0, 0..9).line, "*********");
+        assert_eq!(source.excerpt(0, 0..9).line, "*****");
         assert!(!format!("{source:?}").contains("sk-live"));
         let harmless = Source::variable("OUTFLOW_APIS__STOCK__TIMEOUT", "5");
         assert_eq!(harmless.excerpt(0, 0..1).line, "5");

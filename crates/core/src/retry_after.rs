@@ -5,7 +5,8 @@
 //! caller uses its own backoff. Numbers are digits alone: common integer parsers accept `+5` and
 //! wrap or fail on long ones; here they saturate and are capped.
 //!
-//! A number of a billion or more is a date too, in seconds since the epoch: no wait lasts thirty years. Some
+//! A number of a billion or more is a date too, in seconds since the epoch: no wait lasts thirty years. From a
+//! hundred billion on it is in milliseconds since the epoch: no date in seconds is after the year 5138. Some
 //! APIs send milliseconds in `retry-after-ms`, which is finer and wins where it can be understood.
 //!
 //! A date is compared with the response's own `Date`, so a wrong local clock does not matter. The
@@ -15,6 +16,7 @@ use core::time::Duration;
 
 use crate::byte_cursor::{ByteCursor, is_blank, parse_fraction_nanos, parse_whole_saturating, trim_blanks};
 use crate::http_date::{HttpDate, InvalidHttpDate, ResponseTime};
+use crate::server_hints::{FIRST_EPOCH, FIRST_EPOCH_MILLIS, TOO_MUCH};
 use crate::time::WallTime;
 
 /// Wait that a server asked for, within our bounds.
@@ -89,8 +91,13 @@ impl RetryAfter {
 
     /// Parses all `retry-after-ms` headers of a response, each a number of milliseconds. The longest wait
     /// wins. Returns `None` if there was none.
-    pub fn read_all_millis<'a>(values: impl IntoIterator<Item = &'a [u8]>, bounds: WaitBounds) -> Option<Self> {
+    pub fn read_all_millis<'a>(
+        values: impl IntoIterator<Item = &'a [u8]>,
+        response_time: ResponseTime<'_>,
+        bounds: WaitBounds,
+    ) -> Option<Self> {
         let read = |value| match seconds(trim_blanks(value)) {
+            Some(date) if is_epoch_millis(date) => bounds.apply(until(date, response_time.at_server())),
             Some(thousandfold) => bounds.apply(thousandfold / 1_000),
             None => Self::Ignored(MalformedRetryAfter::NeitherSecondsNorDate),
         };
@@ -183,7 +190,7 @@ fn longest(reads: impl Iterator<Item = RetryAfter>) -> Option<RetryAfter> {
 fn asked(value: &[u8], response_time: ResponseTime<'_>) -> Result<Duration, MalformedRetryAfter> {
     let now = response_time.at_server();
     match seconds(value) {
-        Some(date) if date >= FIRST_DATE => return Ok(WallTime::since_epoch(date).since(now)),
+        Some(date) if date >= FIRST_DATE => return Ok(until(date, now)),
         Some(wait) => return Ok(wait),
         None => {}
     }
@@ -193,6 +200,16 @@ fn asked(value: &[u8], response_time: ResponseTime<'_>) -> Result<Duration, Malf
         Err(InvalidHttpDate::NoSuchTime) => Err(MalformedRetryAfter::NoSuchTime),
         Err(InvalidHttpDate::UnknownForm) => Err(MalformedRetryAfter::NeitherSecondsNorDate),
     }
+}
+
+/// Returns the time until a date in seconds or milliseconds since the epoch.
+fn until(date: Duration, now: WallTime) -> Duration {
+    let date = if is_epoch_millis(date) { date / 1_000 } else { date };
+    WallTime::since_epoch(date).since(now)
+}
+
+fn is_epoch_millis(number: Duration) -> bool {
+    (FIRST_EPOCH_MILLIS..TOO_MUCH).contains(&number.as_secs())
 }
 
 /// Parses `120` or `1.5`; zero for `-5`, which is past.
@@ -254,4 +271,4 @@ fn is_grouped(value: &[u8]) -> bool {
 }
 
 /// Seconds from which a number is a date: a wait of 31 years as well as the year 2001.
-const FIRST_DATE: Duration = Duration::from_secs(1_000_000_000);
+const FIRST_DATE: Duration = Duration::from_secs(FIRST_EPOCH);

@@ -27,6 +27,7 @@ pub use dialect::{Dialect, Dialects};
 pub use hint::{Hint, HintUnit};
 pub use label::HintLabel;
 
+pub(crate) use reset::{FIRST_EPOCH, FIRST_EPOCH_MILLIS, TOO_MUCH};
 use split_header::HintPart;
 
 /// All hints of one response.

@@ -28,7 +28,7 @@ pub fn retry_after(input: &[u8]) {
         wall: WallTime::from_unix_secs(clock),
     };
     let read = RetryAfter::read(value, came, bounds);
-    let millis = RetryAfter::read_all_millis([value], bounds);
+    let millis = RetryAfter::read_all_millis([value], came, bounds);
     for wait in [Some(read), millis]
         .into_iter()
         .flatten()

@@ -2,8 +2,8 @@
 //!
 //! The freshness library compares directives case-sensitively, splits at commas inside quotes and
 //! skips unreadable headers; it would store `No-Store`. So this parser reads them first and passes
-//! on the form that the library understands. An unreadable header is no permission: its response is
-//! not stored.
+//! on the form that the library understands. A header that breaks its grammar is no permission: in
+//! `private;max-age=60` a lenient reader sees one unknown name. Its response is not stored.
 
 use std::fmt::Write as _;
 
@@ -17,15 +17,26 @@ pub(super) struct CacheControl {
 }
 
 impl CacheControl {
-    /// Parses the directives of these headers; `None` if they are unreadable.
+    /// Parses the directives of these headers; `None` if they break the grammar of RFC 9111, section 5.2.
     pub(super) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let mut directives = Vec::new();
         for value in headers.get_all(CACHE_CONTROL) {
             for part in split_directives(value.to_str().ok()?) {
-                directives.extend(parse_directive(part));
+                // A list may have empty elements.
+                if !part.trim().is_empty() {
+                    directives.push(parse_directive(part)?);
+                }
             }
         }
         Some(Self { directives })
+    }
+
+    /// Returns the directives of a message that cannot be read.
+    pub(super) fn forbidding() -> Self {
+        let forbidden = ["no-store", "no-cache"].map(|name| (name.to_owned(), None));
+        Self {
+            directives: forbidden.into(),
+        }
     }
 
     /// Returns true if a directive is present, with or without a value.
@@ -69,13 +80,28 @@ fn split_directives(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Parses `name`, `name=token` or `name="quoted"`.
 fn parse_directive(part: &str) -> Option<(String, Option<String>)> {
+    let part = part.trim_matches([' ', '\t']);
     let (name, value) = match part.split_once('=') {
-        Some((name, value)) => (name, Some(value.trim().trim_matches('"').to_owned())),
+        Some((name, value)) => (name, Some(unquote(value)?.to_owned())),
         None => (part, None),
     };
-    let name = name.trim().to_ascii_lowercase();
-    (!name.is_empty()).then_some((name, value))
+    is_token(name).then(|| (name.to_ascii_lowercase(), value))
+}
+
+/// Returns the text of a token or quoted string. An escaped letter keeps its backslash: no known value has one.
+fn unquote(value: &str) -> Option<&str> {
+    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match quoted {
+        Some(quoted) => (!quoted.contains('"')).then_some(quoted),
+        None => is_token(value).then_some(value),
+    }
+}
+
+fn is_token(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_letter)
 }
 
 /// Parses whole seconds; larger numbers mean forever.
@@ -123,9 +149,29 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_header_is_no_permission() {
-        let value = HeaderValue::from_bytes(b"max-age=5, x=\xff").expect("a value");
-        let headers = HeaderMap::from_iter([(CACHE_CONTROL, value)]);
-        assert_eq!(CacheControl::from_headers(&headers), None);
+    fn a_header_that_breaks_the_grammar_is_no_permission() {
+        for text in [
+            &b"max-age=5, x=\xff"[..],
+            b"private;max-age=60",
+            b"max-age=60; no-store",
+            b"max-age=60 no-store",
+            b"max-age =60",
+            b"max-age= 60",
+            b"max-age=",
+            b"=60",
+            b"max-age=\"60",
+            b"no-cache=\"a\"b, max-age=60",
+            b"max-age=60, (no-store)",
+        ] {
+            let value = HeaderValue::from_bytes(text).expect("a value");
+            let headers = HeaderMap::from_iter([(CACHE_CONTROL, value)]);
+            assert_eq!(CacheControl::from_headers(&headers), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn blanks_and_empty_elements_are_part_of_the_grammar() {
+        assert_eq!(read(" ,max-age=5 ,\t, x=\"a;b, c\",").seconds("max-age"), Some(5));
+        assert_eq!(read(""), CacheControl::default());
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct FreshnessCheck<'a> {
 impl<'a> FreshnessCheck<'a> {
     /// Checks a response for this request.
     pub(super) fn new(query: &CacheQuery<'_>, entry: &'a CacheEntry) -> Self {
-        let control = CacheControl::from_headers(&entry.headers).unwrap_or_default();
+        let control = CacheControl::from_headers(&entry.headers).unwrap_or_else(CacheControl::forbidding);
         let source = FreshnessSource::new(query, entry, &control);
         let request = RequestDirectives::from_query(query);
         let start = source.start(entry);
@@ -56,9 +56,8 @@ impl<'a> FreshnessCheck<'a> {
 
     /// Returns true if the response may be stored.
     pub(super) fn is_storable(&self, query: &CacheQuery<'_>) -> bool {
-        let readable = CacheControl::from_headers(&self.entry.headers).is_some();
         let is_private = self.control.has("private") && !query.is_personal();
-        readable && !self.control.has("no-store") && !is_private && self.policy.is_storable()
+        !self.control.has("no-store") && !is_private && self.policy.is_storable()
     }
 
     /// Returns true if the response may be served without revalidation.
@@ -232,7 +231,7 @@ impl RequestDirectives {
     fn from_query(query: &CacheQuery<'_>) -> Self {
         let mut headers = HeaderMap::new();
         if query.headers.contains_key(header::CACHE_CONTROL) {
-            let control = CacheControl::from_headers(query.headers).unwrap_or_default();
+            let control = CacheControl::from_headers(query.headers).unwrap_or_else(CacheControl::forbidding);
             headers.insert(header::CACHE_CONTROL, control.to_header());
         }
         if let Some(pragma) = query.headers.get(header::PRAGMA) {

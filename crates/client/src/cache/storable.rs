@@ -23,7 +23,7 @@ pub(super) fn is_shareable(query: &CacheQuery<'_>, headers: &HeaderMap, now: Wal
     let Some(control) = CacheControl::from_headers(headers) else {
         return false;
     };
-    let is_personal = control.has("no-store") || control.has("private") || headers.contains_key(header::SET_COOKIE);
+    let is_personal = control.has("no-store") || control.has("private") || sets_cookie(headers);
     let varies = selectors(headers).is_none_or(|names| names.iter().any(is_noise));
     let response = CacheEntry {
         // Only the lifetime counts, and the library knows none of a failure.
@@ -52,7 +52,7 @@ pub(super) fn build_entry(
     if !STORABLE.contains(&response.status.as_u16()) {
         return Err(NotStored::Status);
     }
-    if response.headers.contains_key(header::SET_COOKIE) {
+    if sets_cookie(response.headers) {
         return Err(NotStored::SetCookie);
     }
     if !is_complete(query, &response) {
@@ -131,7 +131,7 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Returns true if the validators of a 304 match the stored response. A 304 without any confirms
 /// it, since the conditions came from this cache.
 fn confirms(old: &CacheEntry, headers_304: &HeaderMap) -> bool {
-    if headers_304.contains_key(header::SET_COOKIE) {
+    if sets_cookie(headers_304) {
         return false;
     }
     let is_equal = |name: HeaderName| match (old.headers.get(&name), headers_304.get(&name)) {
@@ -142,6 +142,11 @@ fn confirms(old: &CacheEntry, headers_304: &HeaderMap) -> bool {
     is_equal(header::ETAG)
         .or_else(|| is_equal(header::LAST_MODIFIED))
         .unwrap_or(true)
+}
+
+/// Returns true if a response sets a cookie, also in the form of RFC 2965: it belongs to one caller.
+fn sets_cookie(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::SET_COOKIE) || headers.contains_key("set-cookie2")
 }
 
 /// Returns a validator without the prefix of a weak one.

@@ -11,6 +11,7 @@ use std::io;
 use outflow_core::Fault;
 use rustls::CertificateError;
 
+use super::pool::Occupancy;
 use super::resolve_error::ResolveError;
 
 /// Failure of an attempt without a response.
@@ -82,13 +83,13 @@ impl AttemptFailure {
     }
 
     /// Reads the error of a request without a response head.
-    pub(super) fn from_head_error(error: &hyper::Error) -> Self {
+    pub(super) fn from_head_error(error: &hyper::Error, occupancy: Occupancy) -> Self {
         // An error of the caller's body may also hold an I/O error, so this comes first.
         if error.is_user() {
             return Self::caller_failed();
         }
         if let Some(h2) = find::<h2::Error>(error) {
-            return Self::from_stream_error(h2);
+            return Self::from_stream_error(h2, occupancy);
         }
         match find::<io::Error>(error) {
             Some(io) => Self {
@@ -104,7 +105,7 @@ impl AttemptFailure {
 
     /// Reads the error of an HTTP/2 stream. GOAWAY names the last processed stream; only later
     /// streams end with it.
-    fn from_stream_error(error: &h2::Error) -> Self {
+    fn from_stream_error(error: &h2::Error, occupancy: Occupancy) -> Self {
         let refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
         if error.is_remote() && (error.is_go_away() || refused) {
             let phrase = "the server did not process the request";
@@ -116,8 +117,7 @@ impl AttemptFailure {
                 ..Self::reset("")
             },
             None if error.is_remote() => Self::reset("the server ended the request"),
-            None if error.is_reset() => Self::invalid_response("the response breaks the rules of HTTP/2"),
-            // The fault may be in the response to another request of this connection.
+            None if is_own_fault(error, occupancy) => Self::invalid_response("the response breaks the rules of HTTP/2"),
             None => Self::reset("the server broke the protocol"),
         }
     }
@@ -143,8 +143,8 @@ impl AttemptFailure {
     }
 
     /// Reads the error that cut a response body short.
-    pub(super) fn from_body_error(error: &hyper::Error) -> Self {
-        if find::<h2::Error>(error).is_some_and(|h2| h2.is_reset() && !h2.is_remote()) {
+    pub(super) fn from_body_error(error: &hyper::Error, occupancy: Occupancy) -> Self {
+        if find::<h2::Error>(error).is_some_and(|h2| is_own_fault(h2, occupancy)) {
             return Self::invalid_response(
                 "the response body has not its announced length, or breaks another rule of HTTP/2",
             );
@@ -180,6 +180,12 @@ impl AttemptFailure {
     const fn reset(phrase: &'static str) -> Self {
         Self::new(Fault::Reset, BytesSent::Something, phrase)
     }
+}
+
+/// Returns true if the response of this request breaks HTTP/2. A fault of the whole connection names no
+/// request: it may be in the response to another one, and this request is then worth a retry.
+fn is_own_fault(error: &h2::Error, occupancy: Occupancy) -> bool {
+    error.is_library() && (error.is_reset() || occupancy == Occupancy::One)
 }
 
 /// Returns true for hyper's own error of a chunk: TLS reports damaged records with the same kinds.

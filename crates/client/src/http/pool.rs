@@ -8,7 +8,9 @@
 //! one.
 
 mod connection;
+mod first_bytes;
 mod idle;
+mod marks;
 mod origin;
 
 use std::future::poll_fn;
@@ -19,7 +21,8 @@ use std::task::Poll;
 use http::Uri;
 use tokio::time::Instant;
 
-pub(super) use self::connection::{PooledConnection, SuspectFlag, UnansweredRequest};
+pub(super) use self::connection::{PooledConnection, UnansweredRequest};
+pub(super) use self::marks::{ConnectionMarks, Occupancy};
 pub(super) use self::origin::PoolOrigin;
 
 use self::connection::run;
@@ -93,10 +96,10 @@ impl Pool {
     /// Returns the hold of a response on its connection. A shared connection goes back now, any
     /// other at the end of the body.
     pub(super) fn connection_for_body(&self, origin: Arc<PoolOrigin>, connection: PooledConnection) -> BodyConnection {
-        if let PooledConnection::Shared(_, suspect) = &connection {
-            let suspect = suspect.clone();
+        if let PooledConnection::Shared(_, marks) = &connection {
+            let marks = marks.clone();
             self.put_back(&origin, connection);
-            return BodyConnection::Shared(suspect);
+            return BodyConnection::Shared(marks);
         }
         BodyConnection::Leased(ConnectionLease {
             idle: Arc::clone(&self.idle),
@@ -108,8 +111,8 @@ impl Pool {
 
 /// Connection that carries a response body.
 pub(super) enum BodyConnection {
-    /// Shared with other requests, which the flag can warn.
-    Shared(SuspectFlag),
+    /// Shared with other requests, which its marks can warn.
+    Shared(ConnectionMarks),
     /// Held by this body alone.
     Leased(#[expect(dead_code, reason = "held for its drop alone")] ConnectionLease),
 }

@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 
 use super::deadline::{AttemptDeadline, from_now};
 use super::failure::{AttemptFailure, BytesSent, FailureKind, INVALID_RESPONSE};
-use super::pool::BodyConnection;
+use super::pool::{BodyConnection, Occupancy};
 
 pub(crate) use self::bounded::{CollectedBody, SMALL_BODY};
 
@@ -32,8 +32,10 @@ pub(crate) struct IncomingBody {
     connection: Option<BodyConnection>,
     /// True if the status of the response allows no data. Over HTTP/2 a server can send some.
     is_dataless: bool,
-    /// Bytes that the announced length still promises. Over HTTP/2 a reset without an error ends a body like its end.
-    promised: u64,
+    /// Bytes that the announced length still promises; `None` without one.
+    promised: Option<u64>,
+    /// Last frame of a body over HTTP/2, until its end confirms it.
+    held: Option<Frame<Bytes>>,
 }
 
 impl IncomingBody {
@@ -46,20 +48,32 @@ impl IncomingBody {
     ) -> Self {
         let is_over = body.is_end_stream();
         Self {
-            promised: body.size_hint().exact().filter(|_| !is_over).unwrap_or_default(),
+            promised: body.size_hint().exact().filter(|_| !is_over),
             body,
             silence,
             deadline: Some(deadline),
             timer: None,
             connection: (!is_over).then_some(connection),
             is_dataless: false,
+            held: None,
         }
     }
 
     /// Makes any data an error.
     pub(super) fn without_data(mut self) -> Self {
         self.is_dataless = true;
+        self.promised = Some(0);
         self
+    }
+
+    /// Waits for the end of a body of length zero. Over HTTP/2 forbidden data can follow the head, and no reader
+    /// of an empty body would see it. A status without a body needs no check: its reader expects no length.
+    pub(super) async fn confirm_empty(&mut self) -> Result<(), AttemptFailure> {
+        let is_open = self.is_shared() && !self.body.is_end_stream();
+        if is_open && self.promised == Some(0) && !self.is_dataless {
+            self.held = self.frame().await.transpose()?.filter(Frame::is_trailers);
+        }
+        Ok(())
     }
 
     /// Replaces the deadline.
@@ -133,9 +147,10 @@ impl IncomingBody {
     }
 
     fn check_frame(&mut self, frame: hyper::Result<Frame<Bytes>>) -> Result<Frame<Bytes>, AttemptFailure> {
-        let frame = frame.map_err(|error| AttemptFailure::from_body_error(&error))?;
+        let frame = frame.map_err(|error| AttemptFailure::from_body_error(&error, self.occupancy()))?;
         let length = frame.data_ref().map_or(0, Bytes::len);
-        self.promised = self.promised.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX));
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        self.promised = self.promised.map(|promised| promised.saturating_sub(length));
         if self.is_dataless && frame.data_ref().is_some_and(|data| !data.is_empty()) {
             return Err(AttemptFailure::invalid_response(
                 "the response has a body that its status forbids",
@@ -144,19 +159,57 @@ impl IncomingBody {
         Ok(frame)
     }
 
-    /// Reports a body that ends before its announced length.
+    /// Reports a body that is cut. Over HTTP/2 hyper reads a reset without an error as an end, but only the
+    /// flag of the last frame is one.
     fn check_end(&mut self) -> Option<Result<Frame<Bytes>, AttemptFailure>> {
-        let is_cut = std::mem::take(&mut self.promised) > 0;
-        let phrase = "the body ended before its announced length";
-        is_cut.then(|| Err(AttemptFailure::new(Fault::TruncatedBody, BytesSent::Something, phrase)))
+        let is_short = self.promised.take().is_some_and(|promised| promised > 0);
+        let is_cut = self.is_shared() && !self.body.is_end_stream();
+        let phrase = "the body ended before its announced length, or without an end";
+        (is_short || is_cut).then(|| Err(AttemptFailure::new(Fault::TruncatedBody, BytesSent::Something, phrase)))
+    }
+
+    /// Polls the next checked frame.
+    fn poll_checked(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
+        let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) else {
+            return self.poll_timeout(cx).map(|failure| Some(Err(failure)));
+        };
+        self.timer = None;
+        let polled = match polled {
+            Some(frame) => Some(self.check_frame(frame)),
+            None => self.check_end(),
+        };
+        if matches!(&polled, Some(Err(failure)) if failure.kind == INVALID_RESPONSE) {
+            self.distrust();
+        }
+        if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
+            self.connection = None;
+        }
+        Poll::Ready(polled)
+    }
+
+    /// Returns true for the last announced data over HTTP/2 before the end: more data may follow, and a reader
+    /// that has all announced bytes would never see it.
+    fn is_unconfirmed(&self, frame: &Frame<Bytes>) -> bool {
+        self.is_shared() && frame.is_data() && self.promised == Some(0) && !self.body.is_end_stream()
+    }
+
+    const fn is_shared(&self) -> bool {
+        matches!(self.connection, Some(BodyConnection::Shared(_)))
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        match &self.connection {
+            Some(BodyConnection::Shared(marks)) => marks.occupancy(),
+            Some(BodyConnection::Leased(_)) | None => Occupancy::One,
+        }
     }
 
     /// Bars a shared connection from new requests. Requests in flight may still complete on it, but
     /// a silent or flooding connection would fail every new call. An unshared connection ends with
     /// this body.
     fn distrust(&self) {
-        if let Some(BodyConnection::Shared(suspect)) = &self.connection {
-            suspect.raise();
+        if let Some(BodyConnection::Shared(marks)) = &self.connection {
+            marks.raise_suspicion();
         }
     }
 }
@@ -169,29 +222,39 @@ impl Body for IncomingBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, AttemptFailure>>> {
-        if let Poll::Ready(polled) = Pin::new(&mut self.body).poll_frame(cx) {
-            self.timer = None;
-            let polled = match polled {
-                Some(frame) => Some(self.check_frame(frame)),
-                None => self.check_end(),
-            };
-            if matches!(&polled, Some(Err(failure)) if failure.kind == INVALID_RESPONSE) {
-                self.distrust();
+        loop {
+            if self.body.is_end_stream()
+                && let Some(frame) = self.held.take()
+            {
+                return Poll::Ready(Some(Ok(frame)));
             }
-            if self.body.is_end_stream() || !matches!(polled, Some(Ok(_))) {
-                self.connection = None;
+            match ready!(self.poll_checked(cx)) {
+                Some(Ok(frame)) if self.is_unconfirmed(&frame) => self.held = Some(frame),
+                // An empty last frame confirms the held one; trailers also follow it.
+                Some(Ok(frame)) if self.held.is_some() => {
+                    let last = Some(frame).filter(Frame::is_trailers);
+                    return Poll::Ready(std::mem::replace(&mut self.held, last).map(Ok));
+                }
+                None => return Poll::Ready(self.held.take().map(Ok)),
+                polled => return Poll::Ready(polled),
             }
-            return Poll::Ready(polled);
         }
-        self.poll_timeout(cx).map(|failure| Some(Err(failure)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream() && self.promised == 0
+        self.held.is_none() && self.body.is_end_stream() && self.promised.is_none_or(|promised| promised == 0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self
+            .held
+            .as_ref()
+            .and_then(Frame::data_ref)
+            .map(|data| u64::try_from(data.len()))
+        {
+            Some(Ok(length)) => SizeHint::with_exact(length),
+            _ => self.body.size_hint(),
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 //! Hyper has checked lines, names and values before, and checks chunks while the body arrives.
 
 use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
-use http::{HeaderMap, Response, StatusCode, Version};
+use http::{HeaderMap, Method, Response, StatusCode, Version};
 
 use super::failure::AttemptFailure;
 
@@ -28,9 +28,9 @@ pub(super) fn check_framing<B>(response: &Response<B>) -> Result<(), AttemptFail
     Err(AttemptFailure::invalid_response(phrase))
 }
 
-/// Returns true if a response with this status has no body, whatever its headers announce.
-pub(super) fn is_bodiless(status: StatusCode) -> bool {
-    matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+/// Returns true if a response to this method with this status has no body, whatever its headers announce.
+pub(super) fn is_bodiless(method: &Method, status: StatusCode) -> bool {
+    *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
 }
 
 /// Reads the only length, in digits alone: readers disagree about signs, blanks and lists.

@@ -11,7 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::uri::Scheme;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use outflow_core::Fault;
 use tokio::time::Instant;
 
@@ -75,6 +75,7 @@ impl Transport {
         hook: &mut impl SendHook,
     ) -> Result<Response<IncomingBody>, AttemptFailure> {
         let origin = self.pool.origin(request.uri()).ok_or(NO_HOST)?;
+        let method = request.method().clone();
         let mut timeout = HeadTimeout {
             silence: deadline.max_silence(self.timeouts.read),
             deadline,
@@ -91,7 +92,9 @@ impl Transport {
                 Ok(response) => {
                     check_framing(&response).inspect_err(|_| connection.distrust())?;
                     let body_connection = self.pool.connection_for_body(origin, connection);
-                    return Ok(self.incoming(response, deadline, body_connection));
+                    let mut response = self.incoming(response, &method, deadline, body_connection);
+                    response.body_mut().confirm_empty().await?;
+                    return Ok(response);
                 }
                 Err(UnansweredRequest {
                     unsent: Some(unsent), ..
@@ -139,11 +142,12 @@ impl Transport {
     fn incoming(
         &self,
         response: Response<hyper::body::Incoming>,
+        method: &Method,
         deadline: AttemptDeadline,
         body_connection: BodyConnection,
     ) -> Response<IncomingBody> {
         let silence = deadline.max_silence(self.timeouts.read);
-        let is_bodiless = is_bodiless(response.status());
+        let is_bodiless = is_bodiless(method, response.status());
         response.map(|body| {
             let body = IncomingBody::new(body, silence, deadline, body_connection);
             if is_bodiless { body.without_data() } else { body }

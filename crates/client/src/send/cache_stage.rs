@@ -26,7 +26,7 @@ use super::prepared::{CacheRequest, CallStart};
 use crate::cache::{Cache, CacheLookup, CacheStatus, CacheableResponse, FlightKey, ForwardReason};
 use crate::cache::{CacheQuery, CachedResponse, StoreDecision};
 use crate::client::{ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall};
-use crate::error::{Error, ErrorKind};
+use crate::error::{CacheMissCause, Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
 use crate::refusal::{Refusal, RefusalReason};
 
@@ -45,7 +45,9 @@ pub(super) async fn respond(call: &mut CallState<'_>) -> Result<Response, Error>
             // On the heap: calls without a cache must not carry this future.
             Box::pin(stage.response(call)).await
         }
-        _ if call.request.spec.cache == CacheDirective::Only => Err(Error::new(ErrorKind::CacheMiss(None))),
+        _ if call.request.spec.cache == CacheDirective::Only => {
+            Err(Error::new(ErrorKind::CacheMiss(CacheMissCause::Option)))
+        }
         _ => call.fetch(call.started).await,
     }
 }
@@ -77,11 +79,13 @@ impl CacheStage<'_> {
     async fn response(&self, call: &mut CallState<'_>) -> Result<Response, Error> {
         if call.request.spec.cache == CacheDirective::Only {
             self.load_from_disk(call.time_left()).await;
-            return self.serve_offline(call).ok_or_else(|| cache_miss(call, None));
+            return self
+                .serve_offline(call)
+                .ok_or_else(|| cache_miss(call, CacheMissCause::Option));
         }
         match self.look_up(call.time_left()).await {
             CacheLookup::Fresh(stored) => Ok(serve(call, stored, CacheLabel::Hit)),
-            _ if self.query().is_only_if_cached() => Err(cache_miss(call, None)),
+            _ if self.query().is_only_if_cached() => Err(cache_miss(call, CacheMissCause::Directive)),
             CacheLookup::NotCacheable(_) => self.fetch_uncached(call).await,
             CacheLookup::Missing => self.fetch(call, None).await,
             CacheLookup::Stale {
@@ -249,7 +253,9 @@ impl CacheStage<'_> {
         if let Some(refusal) = error.refusal().filter(|refusal| is_asleep(refusal)) {
             match self.serve_offline(call) {
                 Some(response) => return Ok(response),
-                None if is_cache_only(refusal) => return Err(cache_miss(call, Some(refusal.clone()))),
+                None if is_cache_only(refusal) => {
+                    return Err(cache_miss(call, CacheMissCause::Refused(refusal.clone())));
+                }
                 None => {}
             }
         }
@@ -325,9 +331,9 @@ fn forward_reason(old: Option<&StaleEntry>) -> ForwardReason {
 }
 
 /// Reports a miss where nothing may be sent.
-fn cache_miss(call: &CallState<'_>, refusal: Option<Refusal>) -> Error {
+fn cache_miss(call: &CallState<'_>, cause: CacheMissCause) -> Error {
     emit_lookup(call, CacheLabel::Miss);
-    Error::new(ErrorKind::CacheMiss(refusal))
+    Error::new(ErrorKind::CacheMiss(cause))
 }
 
 fn cacheable<'a>(call: &CallState<'_>, response: &'a Response) -> CacheableResponse<'a> {

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::COVER;
 use super::plain_text::{is_plain_name, is_plain_value, is_variable_name};
 use super::secret_name::NameKind;
 
@@ -16,8 +17,7 @@ pub(super) fn find_hidden(text: &str) -> Vec<HiddenSpan> {
         let before = scan.at;
         match scan.open.last().copied() {
             None => scan.statement(),
-            Some(OpenValue::List(kind)) => scan.list_item(kind),
-            Some(OpenValue::Table(kind)) => scan.table_entry(kind),
+            Some(open) => scan.member(open),
         }
         // Each step takes at least one character.
         if scan.at == before {
@@ -91,33 +91,20 @@ impl<'t> TextScan<'t> {
         }
     }
 
-    /// Takes one item of a list, its end, or what separates items.
-    fn list_item(&mut self, kind: NameKind) {
+    /// Takes one member of a list or a table, its end, or what separates members.
+    fn member(&mut self, open: OpenValue) {
         self.skip(|c| c.is_whitespace() || c == ',');
-        match self.next_char() {
-            None => {}
-            Some('#') => self.comment(),
-            Some(']' | '}') => self.close(),
-            Some('[') if self.is_at_heading() => self.heading_line(),
-            Some(_) => self.value(kind),
-        }
-    }
-
-    /// Takes one assignment of an inline table, its end, or what separates assignments.
-    fn table_entry(&mut self, kind: NameKind) {
-        self.skip(|c| c.is_whitespace() || c == ',');
-        match self.next_char() {
-            None => {}
-            Some('#') => self.comment(),
-            Some(']' | '}') => self.close(),
-            Some('[') if self.is_at_heading() => self.heading_line(),
-            Some(_) => match self.find("=", "\n#,[]{}") {
-                Some(equals) => {
-                    let kind = self.assigned_name(equals, kind);
-                    self.value(kind);
-                }
-                None => self.value(kind),
-            },
+        match (self.next_char(), open) {
+            (None, _) => {}
+            (Some('#'), _) => self.comment(),
+            (Some(']' | '}'), _) => self.close(),
+            (Some('['), _) if self.is_at_heading() => self.heading_line(),
+            (Some(_), OpenValue::List(kind)) => self.value(kind),
+            (Some(_), OpenValue::Table(kind)) => {
+                let equals = self.find("=", "\n#,[]{}");
+                let kind = equals.map_or(kind, |equals| self.assigned_name(equals, kind));
+                self.value(kind);
+            }
         }
     }
 
@@ -300,7 +287,7 @@ impl<'t> TextScan<'t> {
     }
 
     fn hide(&mut self, span: Range<usize>) {
-        self.hidden.push(HiddenSpan { span, cover: '*' });
+        self.hidden.push(HiddenSpan { span, cover: COVER });
     }
 
     /// Removes a comment: it helps with no error, and it may hold what was commented out.

@@ -95,11 +95,11 @@ fn unit(cursor: &mut ByteCursor<'_>) -> Option<SpanUnit> {
 }
 
 /// 2001-09-09 as seconds since 1970.
-const FIRST_EPOCH: u64 = 1_000_000_000;
+pub(crate) const FIRST_EPOCH: u64 = 1_000_000_000;
 /// 1973-03-03 as milliseconds since 1970, the year 5138 as seconds.
-const FIRST_EPOCH_MILLIS: u64 = 100_000_000_000;
+pub(crate) const FIRST_EPOCH_MILLIS: u64 = 100_000_000_000;
 /// The year 5138 as milliseconds: larger numbers are micro- or nanoseconds, which no server sends.
-const TOO_MUCH: u64 = 100_000_000_000_000;
+pub(crate) const TOO_MUCH: u64 = 100_000_000_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -23,7 +23,7 @@ use Is::{Capped, Floored, Ignored, Millis};
 const NEITHER: Is = Ignored(MalformedRetryAfter::NeitherSecondsNorDate);
 
 /// Name, value and result. Dates are relative to a server whose clock shows `NOW`.
-const ROWS: [(&str, &[u8], Is); 72] = [
+const ROWS: [(&str, &[u8], Is); 77] = [
     ("zero", b"0", Floored),
     ("two seconds", b"2", Millis(2_000)),
     ("blanks around", b" 3 ", Millis(3_000)),
@@ -94,7 +94,12 @@ const ROWS: [(&str, &[u8], Is); 72] = [
     ("epoch seconds, past", b"1699999999", Floored),
     ("epoch seconds, now", b"1700000000", Floored),
     ("epoch seconds, two days ahead", b"1700172800", Capped),
-    ("epoch milliseconds", b"1700000120000", Capped),
+    ("epoch milliseconds, future", b"1700000120000", Millis(120_000)),
+    ("epoch milliseconds, past", b"1699999999999", Floored),
+    ("epoch milliseconds, two days ahead", b"1700172800000", Capped),
+    ("first date in milliseconds", b"100000000000", Floored),
+    ("last date in seconds", b"99999999999", Capped),
+    ("epoch microseconds", b"1700000120000000", Capped),
     ("first date", b"1000000000", Floored),
     ("longest number that is a wait", b"999999999", Capped),
     ("superscript two", "²".as_bytes(), NEITHER),
@@ -226,7 +231,14 @@ fn of_several_headers_the_longest_wait_wins() {
 // The floor of a second and the cap of a day hold for milliseconds too.
 #[test]
 fn milliseconds_are_read_within_the_same_bounds() {
-    let all = |values: &[&[u8]]| RetryAfter::read_all_millis(values.iter().copied(), WaitBounds::default()).map(is);
+    let response_time = ResponseTime {
+        date: None,
+        wall: WallTime::from_unix_secs(NOW),
+    };
+    let all = |values: &[&[u8]]| {
+        let read = RetryAfter::read_all_millis(values.iter().copied(), response_time, WaitBounds::default());
+        read.map(is)
+    };
     assert_eq!(all(&[]), None);
     for (value, expected) in [
         ("1500", Millis(1_500)),
@@ -236,6 +248,7 @@ fn milliseconds_are_read_within_the_same_bounds() {
         ("-5", Floored),
         ("86400000", Millis(86_400_000)),
         ("86400001", Capped),
+        ("1700000120000", Millis(120_000)),
         ("99999999999999999999999", Capped),
         ("", NEITHER),
         ("2s", NEITHER),

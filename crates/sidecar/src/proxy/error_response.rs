@@ -6,7 +6,7 @@
 use http::StatusCode;
 use outflow::core::Fault;
 use outflow::refusal::http_status;
-use outflow::{Error, Refusal, RefusalReason, WaitReason};
+use outflow::{CacheMissCause, Error, Refusal, RefusalReason, WaitReason};
 
 use super::problem::ProxyProblem;
 use super::request_body::BodyError;
@@ -118,13 +118,17 @@ fn failure_problem(error: &Error) -> ProxyProblem {
     if error.is_invalid_request() {
         return invalid_call(StatusCode::BAD_REQUEST, "path");
     }
-    if error.is_cache_miss() {
+    if let Some(cause) = error.cache_miss_cause() {
         return ProxyProblem::new(
             StatusCode::GATEWAY_TIMEOUT,
             "cache_miss",
             "only the cache may respond, and it has no response",
         )
-        .advice("call without Outflow-Cache: only, or when the API is available again")
+        .advice(match cause {
+            CacheMissCause::Option => "call without Outflow-Cache: only",
+            CacheMissCause::Directive => "call without Cache-Control: only-if-cached",
+            _ => "call again when the API is available",
+        })
         .proxy_error("http_request_denied");
     }
     let (status, kind, proxy_error) = classify(error);

@@ -203,6 +203,38 @@ async fn a_forbidden_method_is_refused_without_a_call() {
     assert_eq!(api.audit().count(), 0);
 }
 
+// The advice names what this caller can change: its own header, or nothing but the time.
+#[tokio::test]
+async fn the_advice_of_a_cache_miss_fits_its_cause() {
+    let (_, server) = echo().await;
+    let config = TestConfig {
+        api: "cache = \"standard\"",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let client = sidecar.program.state().client();
+    let advice = async |header: &str| {
+        let reply = sidecar.get("/strict/x", header).await;
+        let problem = reply.problem();
+        assert_eq!(
+            (reply.status, &problem["type"]),
+            (504, &json!("urn:outflow:problem:cache_miss"))
+        );
+        problem["advice"].as_str().expect("a text").to_owned()
+    };
+    assert_eq!(
+        advice("outflow-cache: only\r\n").await,
+        "call without Outflow-Cache: only"
+    );
+    assert_eq!(
+        advice("cache-control: only-if-cached\r\n").await,
+        "call without Cache-Control: only-if-cached"
+    );
+    let upstream = client.upstream("strict").expect("known");
+    upstream.force_health(None, HealthOverride::CacheOnly);
+    assert_eq!(advice("").await, "call again when the API is available");
+}
+
 // A cached API reads whole responses, so one that is too large is an error and not cut.
 #[tokio::test]
 async fn a_response_too_large_to_cache_is_a_bad_gateway() {

@@ -1,7 +1,6 @@
 //! Connection that carries requests over HTTP/1.1 or HTTP/2.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::pin;
 
 use http::header::HOST;
 use http::{Request, Response, Uri};
@@ -10,35 +9,23 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::rt::Executor;
 use hyper_util::client::legacy::connect::Connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use outflow_core::Fault;
 use tokio::runtime::Handle;
 use tower_service::Service;
 
-use super::super::failure::{AttemptFailure, ConnectError};
+use super::super::failure::{AttemptFailure, ConnectError, FailureKind, INVALID_RESPONSE};
 use super::super::request_body::OutgoingBody;
 use super::super::tls_connector::TlsConnector;
 use super::PoolOrigin;
+use super::first_bytes::FirstBytes;
+use super::marks::{ConnectionMarks, Occupancy};
 
 /// Client side of a connection.
 pub(crate) enum PooledConnection {
-    /// HTTP/1.1: one request at a time.
-    Single(http1::SendRequest<OutgoingBody>),
+    /// HTTP/1.1: one request at a time. A new one has marks.
+    Single(http1::SendRequest<OutgoingBody>, Option<ConnectionMarks>),
     /// HTTP/2: concurrent requests.
-    Shared(http2::SendRequest<OutgoingBody>, SuspectFlag),
-}
-
-/// Flag that bars a shared connection from new requests. Clones share the connection's flag.
-#[derive(Clone, Default)]
-pub(crate) struct SuspectFlag(Arc<AtomicBool>);
-
-impl SuspectFlag {
-    /// Bars new requests.
-    pub(crate) fn raise(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
+    Shared(http2::SendRequest<OutgoingBody>, ConnectionMarks),
 }
 
 /// Request without a response, returned if nothing of it was written.
@@ -52,45 +39,63 @@ impl PooledConnection {
     pub(super) async fn connect(mut connector: TlsConnector, origin: &PoolOrigin) -> Result<Self, AttemptFailure> {
         let stream = connector.call(origin.uri_for(None)).await;
         let stream = stream.map_err(ConnectError::into_failure)?;
-        let opened = if stream.connected().is_negotiated_h2() {
+        if stream.connected().is_negotiated_h2() {
             Self::shared(stream).await
         } else {
             Self::single(stream).await
-        };
-        opened.map_err(|error| AttemptFailure::from_head_error(&error))
+        }
     }
 
     pub(super) async fn single<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
         stream: S,
-    ) -> hyper::Result<Self> {
+    ) -> Result<Self, AttemptFailure> {
+        let marks = ConnectionMarks::default();
+        let fail = |error| read_failure(&error, &marks);
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_HEAD);
-        let (mut sender, driver) = builder.handshake(stream).await?;
+        let stream = FirstBytes::new(stream, marks.clone());
+        let (mut sender, driver) = builder.handshake(stream).await.map_err(fail)?;
         run(async {
             // The error reaches the request that waits for a response.
             let _ended = driver.with_upgrades().await;
         });
-        sender.ready().await?;
-        Ok(Self::Single(sender))
+        sender.ready().await.map_err(fail)?;
+        Ok(Self::Single(sender, Some(marks)))
     }
 
     pub(super) async fn shared<S: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static>(
         stream: S,
-    ) -> hyper::Result<Self> {
+    ) -> Result<Self, AttemptFailure> {
+        let marks = ConnectionMarks::default();
+        let fail = |error| read_failure(&error, &marks);
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).max_header_list_size(MAX_HEAD_H2);
-        let (mut sender, driver) = builder.handshake(stream).await?;
-        run(async {
-            let _ended = driver.await;
+        let (mut sender, driver) = builder.handshake(stream).await.map_err(fail)?;
+        let driver_marks = marks.clone();
+        run(async move {
+            // Until it is dropped, requests find no closed connection: they see the mark first.
+            let mut driver = pin!(driver);
+            if let Err(error) = driver.as_mut().await
+                && AttemptFailure::from_head_error(&error, Occupancy::One).kind == INVALID_RESPONSE
+            {
+                driver_marks.note_broken();
+            }
         });
-        sender.ready().await?;
-        Ok(Self::Shared(sender, SuspectFlag::default()))
+        sender.ready().await.map_err(fail)?;
+        Ok(Self::Shared(sender, marks))
     }
 
     /// Bars a shared connection from new requests. Any other ends with its request.
     pub(crate) fn distrust(&self) {
-        if let Self::Shared(_, suspect) = self {
-            suspect.raise();
+        if let Self::Shared(_, marks) = self {
+            marks.raise_suspicion();
+        }
+    }
+
+    const fn marks(&self) -> Option<&ConnectionMarks> {
+        match self {
+            Self::Single(_, marks) => marks.as_ref(),
+            Self::Shared(_, marks) => Some(marks),
         }
     }
 
@@ -101,7 +106,7 @@ impl PooledConnection {
         mut request: Request<OutgoingBody>,
     ) -> Result<Response<Incoming>, UnansweredRequest> {
         let sent = match self {
-            Self::Single(sender) => {
+            Self::Single(sender, _) => {
                 set_http1_target(&mut request, origin);
                 sender.try_send_request(request).await
             }
@@ -112,11 +117,24 @@ impl PooledConnection {
         };
         sent.map_err(|mut error: TrySendError<Request<OutgoingBody>>| {
             let unsent = error.take_message();
-            UnansweredRequest {
-                failure: AttemptFailure::from_head_error(&error.into_error()),
-                unsent,
-            }
+            let error = error.into_error();
+            let failure = match self.marks() {
+                Some(marks) => read_failure(&error, marks),
+                None => AttemptFailure::from_head_error(&error, Occupancy::One),
+            };
+            UnansweredRequest { failure, unsent }
         })
+    }
+}
+
+/// Reads the error of a request on a connection. A server that broke HTTP also leaves a closed connection.
+fn read_failure(error: &hyper::Error, marks: &ConnectionMarks) -> AttemptFailure {
+    let failure = AttemptFailure::from_head_error(error, marks.occupancy());
+    match failure.kind {
+        FailureKind::Fault(Fault::Reset) if marks.is_broken() && marks.occupancy() == Occupancy::One => {
+            AttemptFailure::invalid_response("the server does not speak HTTP")
+        }
+        _ => failure,
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::super::request_body::OutgoingBody;
 use super::connection::run;
-use super::{PoolOrigin, PooledConnection, SuspectFlag};
+use super::{ConnectionMarks, PoolOrigin, PooledConnection};
 
 /// Connections that a request may take.
 pub(super) struct IdlePool {
@@ -46,7 +46,7 @@ struct IdleConnection {
 
 struct SharedConnection {
     sender: http2::SendRequest<OutgoingBody>,
-    suspect: SuspectFlag,
+    marks: ConnectionMarks,
     used: Instant,
     /// Start of the current run of requests without a response.
     unanswered: Option<Instant>,
@@ -72,7 +72,7 @@ impl IdlePool {
         }
         while let Some(idle) = pool.idle.pop() {
             if idle.sender.is_ready() && is_fresh(idle.since, now) {
-                return Some(PooledConnection::Single(idle.sender));
+                return Some(PooledConnection::Single(idle.sender, None));
             }
         }
         None
@@ -81,7 +81,7 @@ impl IdlePool {
     /// Stores a used connection as soon as it is ready again.
     pub(super) fn put_back(self: &Arc<Self>, origin: &Arc<PoolOrigin>, connection: PooledConnection) {
         // A shared connection was never taken out, but the response proves that it lives.
-        let PooledConnection::Single(mut sender) = connection else {
+        let PooledConnection::Single(mut sender, _) = connection else {
             return self.on_response(origin);
         };
         if sender.is_ready() {
@@ -106,7 +106,7 @@ impl IdlePool {
         origin: &Arc<PoolOrigin>,
         connection: PooledConnection,
     ) -> PooledConnection {
-        let PooledConnection::Shared(sender, suspect) = connection else {
+        let PooledConnection::Shared(sender, marks) = connection else {
             return connection;
         };
         let now = Instant::now();
@@ -117,13 +117,13 @@ impl IdlePool {
         }
         pool.shared = Some(SharedConnection {
             sender: sender.clone(),
-            suspect: suspect.clone(),
+            marks: marks.clone(),
             used: now,
             unanswered: Some(now),
         });
         self.spawn_sweeper(state);
         self.notify_freed();
-        PooledConnection::Shared(sender, suspect)
+        PooledConnection::Shared(sender, marks)
     }
 
     /// Notes a response on the shared connection.
@@ -212,7 +212,8 @@ impl OriginPool {
         let shared = self.shared.as_mut()?;
         shared.used = now;
         shared.unanswered.get_or_insert(now);
-        Some(PooledConnection::Shared(shared.sender.clone(), shared.suspect.clone()))
+        shared.marks.on_taken();
+        Some(PooledConnection::Shared(shared.sender.clone(), shared.marks.clone()))
     }
 }
 
@@ -223,7 +224,7 @@ impl SharedConnection {
     fn is_usable(&self, now: Instant) -> bool {
         let silent = |since| now.saturating_duration_since(since) >= MAX_SILENCE;
         let responds = !self.unanswered.is_some_and(silent);
-        let trusted = responds && !self.suspect.is_raised();
+        let trusted = responds && !self.marks.is_suspect();
         trusted && self.sender.is_ready() && is_fresh(self.used, now)
     }
 }
@@ -318,7 +319,7 @@ mod tests {
         runtime.block_on(async move {
             let (ours, _theirs) = tokio::io::duplex(1_024);
             let connection = PooledConnection::single(hyper_util::rt::TokioIo::new(ours)).await;
-            let Ok(PooledConnection::Single(sender)) = connection else {
+            let Ok(PooledConnection::Single(sender, _)) = connection else {
                 unreachable!("a connection of one")
             };
             let late = StoreOnDrop(existing, Some(sender));

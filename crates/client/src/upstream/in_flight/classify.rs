@@ -57,15 +57,15 @@ impl ResponseReader {
     }
 
     pub(in crate::upstream) fn read_retry_after(self, headers: &HeaderMap) -> Option<RetryAfter> {
-        let bounds = WaitBounds::default();
+        let (bounds, response_time) = (WaitBounds::default(), self.response_time(headers));
         let millis = headers.get_all(RETRY_AFTER_MS);
-        let millis = RetryAfter::read_all_millis(millis.iter().map(HeaderValue::as_bytes), bounds);
+        let millis = RetryAfter::read_all_millis(millis.iter().map(HeaderValue::as_bytes), response_time, bounds);
         if millis.is_some_and(|read| read.wait().is_some()) || !headers.contains_key(RETRY_AFTER) {
             return millis;
         }
         let after = headers.get_all(RETRY_AFTER);
         let values = after.iter().map(HeaderValue::as_bytes);
-        RetryAfter::read_all(values, self.response_time(headers), bounds)
+        RetryAfter::read_all(values, response_time, bounds)
     }
 
     fn response_time(self, headers: &HeaderMap) -> ResponseTime<'_> {

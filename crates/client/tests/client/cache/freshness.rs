@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Method};
+use bytes::Bytes;
+use http::{HeaderValue, Method, StatusCode};
 use outflow::CacheMode;
-use outflow::cache::{BypassReason, CacheLookup, Freshness, NotStored, StoreDecision};
+use outflow::cache::{BypassReason, CacheLookup, CacheableResponse, Freshness, NotStored, StoreDecision};
 use outflow::core::WallTime;
 
 use super::support::{TestRequest, at, fresh, headers_from, lookup, memory, offer, response, stale};
@@ -421,4 +422,65 @@ fn head_and_get_are_stored_separately() {
         "its body is not known"
     );
     assert!(stale(&cache, &head, 61).is_some());
+}
+
+// A lenient reader sees one unknown directive, or none that forbids. With the key of one caller and for all.
+#[test]
+fn a_response_whose_directives_cannot_be_read_is_not_stored() {
+    for order in [
+        "private;max-age=60",
+        "max-age=60; no-store",
+        "max-age=60 no-store",
+        "max-age=\"60",
+    ] {
+        for credential in [None, Some(&b"the-key-of-alice"[..])] {
+            let (cache, request) = (memory(), TestRequest::page().with_credential(credential));
+            offer(&cache, &request, &format!("cache-control: {order}"), "body");
+            assert_eq!(lookup(&cache, &request, 1), "missing", "{order}");
+        }
+    }
+}
+
+#[test]
+fn a_response_that_sets_a_cookie_of_the_old_form_is_not_stored() {
+    let (cache, request) = (memory(), TestRequest::page());
+    let lines = "cache-control: max-age=60\nset-cookie2: session=1";
+    offer(&cache, &request, lines, "body");
+    assert_eq!(lookup(&cache, &request, 1), "missing");
+}
+
+/// Stores a page, confirms it after its lifetime of a minute with a 304 of these headers, and returns the lookups
+/// of this request and of one in another language.
+fn lookups_after_304(lines: &str) -> (&'static str, &'static str) {
+    let (cache, request) = (memory(), TestRequest::page().with("accept-language", "en"));
+    offer(&cache, &request, "cache-control: max-age=60\netag: \"1\"", "body");
+    let CacheLookup::Stale { stored, .. } = cache.lookup(&request.query(), at(100)) else {
+        panic!("stale after a minute");
+    };
+    let headers = headers_from(lines);
+    let confirmed = CacheableResponse {
+        status: StatusCode::NOT_MODIFIED,
+        headers: &headers,
+        body: Bytes::new(),
+        delay: Duration::ZERO,
+    };
+    let served = cache.revalidate(&request.query(), &stored, &confirmed, at(100));
+    assert!(served.is_some(), "the 304 confirms it for its own request");
+    let other = TestRequest::page().with("accept-language", "ko");
+    (lookup(&cache, &request, 101), lookup(&cache, &other, 101))
+}
+
+#[test]
+fn a_304_decides_for_which_requests_its_response_is_kept() {
+    for (lines, kept) in [
+        ("etag: \"1\"", ("fresh", "fresh")),
+        ("etag: \"1\"\nvary: *", ("missing", "missing")),
+        ("etag: \"1\"\nvary: accept-language", ("fresh", "missing")),
+        (
+            "etag: \"1\"\ncache-control: max-age=60; no-store",
+            ("missing", "missing"),
+        ),
+    ] {
+        assert_eq!(lookups_after_304(lines), kept, "{lines:?}");
+    }
 }

@@ -8,7 +8,9 @@ use http::Method;
 use outflow::event::{FailureLabel, StatusLabel};
 use outflow::{Api, Error, Outflow, Rules, WaitMode};
 use outflow_mock::{Fault, Script, ScriptMatch};
-use outflow_testkit::EventRecorder;
+use outflow_testkit::{Background, EventRecorder};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpListener;
 
 use super::support::{eager, one_at_a_time, over_pipes, over_sockets, scripted};
 
@@ -290,4 +292,48 @@ async fn a_broken_body_counts_as_a_failure() {
     assert!(metrics.contains(line), "{metrics}");
     let attempts = "requests_total{api=\"strict\",code=\"200\"} 1\n";
     assert!(metrics.contains(attempts), "{metrics}");
+}
+
+/// Starts a server that sends these bytes on each new connection, and stays open if there are any. Returns the
+/// client and the number of connections.
+async fn greeting(bytes: &'static [u8]) -> (Outflow, Arc<AtomicU32>, Background<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let opened = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&opened);
+    let work = Background::start(async move {
+        let mut held = Vec::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            counter.fetch_add(1, Ordering::Relaxed);
+            let _gone = stream.write_all(bytes).await;
+            held.extend((!bytes.is_empty()).then_some(stream));
+        }
+    });
+    (Outflow::init([eager(&url)]).expect("valid"), opened, work)
+}
+
+// The greeting arrives before, with or after the request, so twenty rounds on two threads see all of these. With
+// the default two retries: another connection brings the same greeting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_speaks_first_is_asked_once() {
+    for bytes in [&b"SSH-2.0-OpenSSH_9.9\r\n"[..], b"220 mail.example ESMTP\r\n", b"+"] {
+        for round in 0..20 {
+            let (client, opened, _work) = greeting(bytes).await;
+            let error = client.get("strict", "/").send().await.expect_err("not HTTP");
+            assert_eq!(
+                error.fault(),
+                Some(outflow::core::Fault::InvalidResponse),
+                "{round}: {error}"
+            );
+            assert_eq!(opened.load(Ordering::Relaxed), 1, "{round}: {error}");
+        }
+    }
+}
+
+// A closed connection may be a restart of the server.
+#[tokio::test]
+async fn a_server_that_closes_new_connections_is_asked_again() {
+    let (client, opened, _work) = greeting(b"").await;
+    let error = client.get("strict", "/").send().await.expect_err("closed");
+    assert_eq!((error.attempts(), opened.load(Ordering::Relaxed)), (3, 3), "{error}");
 }

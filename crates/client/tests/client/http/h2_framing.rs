@@ -1,14 +1,17 @@
 //! Responses over HTTP/2 whose length is not that of their body, or which announce a body that none has.
 //! RFC 9113, section 8.1.1, calls them malformed.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::Method;
+use outflow::CacheMode;
 use outflow::core::Fault;
 use outflow::event::FailureLabel;
 use outflow_mock::{Fault as MockFault, MockApi, Script, ScriptMatch, Tls};
 use outflow_testkit::EventRecorder;
 
-use super::h2_frames::{END_HEADERS, END_STREAM, frame, together};
+use super::h2_frames::{END_HEADERS, END_STREAM, NO_ERROR, frame, going_away, together};
 use super::support::{scripted, trusting};
 
 /// Builds a head of this entry of the static table and these fields, which no table holds.
@@ -82,6 +85,42 @@ fn malformed() -> Vec<(&'static str, Method, Vec<Bytes>)> {
     ]
 }
 
+/// Frames that are an error of the whole connection, which names no stream.
+fn broken_connections() -> Vec<(&'static str, Vec<Bytes>)> {
+    let field = |name, value| vec![head(0, OK, &[(name, value)]), data(END_STREAM, "ab")];
+    let sound = || [head(0, OK, &[]), data(END_STREAM, "ab")];
+    let before = |first: Bytes| [vec![first], sound().to_vec()].concat();
+    vec![
+        ("a line in a value", field("x-a", "1\r\ncontent-length: 0\r\n\r\n")),
+        ("a zero byte in a value", field("x-a", "1\x002")),
+        ("a capital in a name", field("X-A", "1")),
+        ("a blank in a name", field("x a", "1")),
+        ("a status of letters", vec![frame(1, END_HEADERS, 1, b"\x08\x03abc")]),
+        ("data before the head", before(data(0, "ab"))),
+        ("an unknown stream", before(frame(1, END_HEADERS, 3, &[OK]))),
+        ("a stream of the server", before(frame(1, END_HEADERS, 2, &[OK]))),
+        (
+            "a window that overflows",
+            before(frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff])),
+        ),
+        (
+            "a frame that is too long",
+            vec![Bytes::from_static(b"\xff\xff\xff\0\0\0\0\0\x01")],
+        ),
+        ("a damaged head", vec![frame(1, END_HEADERS, 1, &[0xff; 7])]),
+        (
+            "padding beyond the frame",
+            vec![head(0, OK, &[]), frame(0, 9, 1, &[0xff])],
+        ),
+        (
+            "text",
+            vec![Bytes::from_static(
+                b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n",
+            )],
+        ),
+    ]
+}
+
 /// Builds an API that sends these frames for the path `/odd`.
 fn sending(frames: &[Bytes]) -> MockApi {
     let fault = MockFault::Held(together(frames));
@@ -91,7 +130,9 @@ fn sending(frames: &[Bytes]) -> MockApi {
 // With the default two retries. The next call does not use the connection.
 #[tokio::test]
 async fn a_malformed_response_over_http_2_is_refused_once() {
-    for (name, method, frames) in malformed() {
+    let broken = broken_connections().into_iter();
+    let broken = broken.map(|(name, frames)| (name, Method::GET, frames));
+    for (name, method, frames) in malformed().into_iter().chain(broken) {
         let mock = sending(&frames);
         let server = mock.listen_tls(Tls::Good).await.expect("a port");
         let client = trusting(&server, |_| {});
@@ -117,16 +158,68 @@ async fn a_malformed_response_over_http_2_is_refused_once() {
 async fn a_body_over_http_2_that_a_reset_ends_early_is_cut() {
     let reset = frame(3, 0, 1, &[0; 4]);
     let length = head(0, OK, &[(CONTENT_LENGTH, "10")]);
+    let storable = head(0, OK, &[("cache-control", "max-age=60")]);
     for (name, frames) in [
         ("some", vec![length.clone(), data(0, "abcd"), reset.clone()]),
-        ("none", vec![length, reset]),
+        ("none", vec![length, reset.clone()]),
+        ("no length", vec![storable.clone(), data(0, "abcd"), reset.clone()]),
+        ("no length and no data", vec![storable.clone(), reset]),
+        ("a farewell", vec![storable, data(0, "abcd"), going_away(1, NO_ERROR)]),
     ] {
-        let mock = sending(&frames);
+        let script = Script::new().rule(ScriptMatch::path("/odd"), MockFault::Bytes(together(&frames)));
+        let mock = scripted(script);
+        let server = mock.listen_tls(Tls::Good).await.expect("a port");
+        let client = trusting(&server, |api| api.cache = CacheMode::Standard);
+        for arrivals in 1..=2 {
+            let error = client.get("strict", "/odd").no_retry().send().await.expect_err(name);
+            assert_eq!(error.fault(), Some(Fault::TruncatedBody), "{name}: {error}");
+            assert_eq!(mock.audit().attempts("/odd"), arrivals, "{name}: it is not stored");
+        }
+    }
+}
+
+// A reader of a stream stops at the announced length, and so must not get all of it before the end.
+#[tokio::test]
+async fn a_streamed_body_over_http_2_is_whole_only_at_its_end() {
+    let length = |value| head(0, OK, &[(CONTENT_LENGTH, value)]);
+    for (name, first) in [
+        ("longer", together(&[length("2"), data(0, "ab")])),
+        ("longer than nothing", length("0")),
+    ] {
+        let again = data(0, "c");
+        let every = Duration::from_millis(50);
+        let fault = MockFault::Endless { first, again, every };
+        let mock = scripted(Script::new().rule(ScriptMatch::path("/odd"), fault));
         let server = mock.listen_tls(Tls::Good).await.expect("a port");
         let client = trusting(&server, |_| {});
-        let error = client.get("strict", "/odd").no_retry().send().await.expect_err(name);
-        assert_eq!(error.fault(), Some(Fault::TruncatedBody), "{name}: {error}");
+        let error = match client.get("strict", "/odd").send_streaming().await {
+            Ok(response) => response.stream().chunk().await.expect(name).expect_err(name),
+            Err(error) => error,
+        };
+        assert_eq!(error.fault(), Some(Fault::InvalidResponse), "{name}: {error}");
+        assert_eq!(mock.audit().attempts("/odd"), 1, "{name}");
     }
+}
+
+// Two calls share a connection, and the response to one breaks it. The other is innocent and goes again.
+#[tokio::test]
+async fn a_fault_of_another_call_on_the_connection_is_retried() {
+    let (_, frames) = broken_connections().remove(0);
+    let script = Script::new()
+        .rule(ScriptMatch::path("/slow").first(1), MockFault::Hang)
+        .rule(ScriptMatch::path("/odd"), MockFault::Held(together(&frames)));
+    let mock = scripted(script);
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
+    let client = trusting(&server, |_| {});
+    let (slow, odd) = tokio::join!(client.get("strict", "/slow").send(), async {
+        while mock.audit().attempts("/slow") == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Its retries would break the next connection, too.
+        client.get("strict", "/odd").no_retry().send().await
+    });
+    assert_eq!(slow.expect("the second time").attempts(), 2);
+    odd.expect_err("broken");
 }
 
 #[tokio::test]
@@ -155,6 +248,31 @@ async fn a_sound_response_over_http_2_passes() {
             "ab",
         ),
         ("empty", Method::GET, vec![length("0"), data(END_STREAM, "")], 200, ""),
+        (
+            "an end of its own",
+            Method::GET,
+            vec![length("2"), data(0, "ab"), data(END_STREAM, "")],
+            200,
+            "ab",
+        ),
+        (
+            "trailers",
+            Method::GET,
+            vec![
+                length("2"),
+                data(0, "ab"),
+                frame(1, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b"),
+            ],
+            200,
+            "ab",
+        ),
+        (
+            "HEAD with an end of its own",
+            Method::HEAD,
+            vec![length("7"), data(END_STREAM, "")],
+            200,
+            "",
+        ),
         (
             "204",
             Method::GET,
