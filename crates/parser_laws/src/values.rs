@@ -20,7 +20,10 @@ pub fn rate(input: &[u8]) {
     assert_eq!(copied.to_string().parse(), Ok(copied), "{shown:?} is not stable");
     let ratio = copied.as_per_second() / rate.as_per_second();
     let is_rounded = (0.95..=1.06).contains(&ratio) || shown == SLOWEST_SHOWN;
-    assert!(is_rounded && (shown != exact || copied == rate), "{text:?} was shown as {shown:?}");
+    assert!(
+        is_rounded && (shown != exact || copied == rate),
+        "{text:?} was shown as {shown:?}"
+    );
 }
 
 /// Slower rates are shown as this one.
