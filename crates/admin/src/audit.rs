@@ -63,6 +63,7 @@ impl AuditLog {
         events.emit(|| Event {
             api: entry.change.api.clone().unwrap_or(PROGRAM),
             at: clock.now(),
+            trace: outflow::trace::TraceId::default(),
             what: EventKind::Operated {
                 group: entry.change.group.clone(),
                 action: entry.change.action,

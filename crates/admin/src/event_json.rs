@@ -248,6 +248,7 @@ mod tests {
         to_json(&Event {
             api: "upbit".into(),
             at: Nanos::ZERO,
+            trace: outflow::trace::TraceId::default(),
             what,
         })
     }

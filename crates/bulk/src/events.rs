@@ -91,7 +91,12 @@ impl EventSink {
         let at = self.clock.now();
         if let Some(what) = self.log.classify(&event, at) {
             let api = "bulk".into();
-            self.client.events().notify(&Event { api, at, what });
+            self.client.events().notify(&Event {
+                api,
+                at,
+                trace: outflow::trace::TraceId::default(),
+                what,
+            });
         }
         let _no_subscriber = self.sender.send(event);
     }

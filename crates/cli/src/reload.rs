@@ -136,6 +136,7 @@ impl AppState {
         self.client.events().emit(|| Event {
             api: "outflow".into(),
             at: SystemClock::new().now(),
+            trace: outflow::trace::TraceId::default(),
             what: EventKind::Reloaded(ReloadEvent::Refused { errors }),
         });
     }

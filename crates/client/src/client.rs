@@ -177,6 +177,7 @@ impl Outflow {
         deps.events.emit(|| Event {
             api: services::SELF_API,
             at: deps.timer.now(),
+            trace: crate::trace::TraceId::NONE,
             what: EventKind::Reloaded(reload),
         });
     }

@@ -21,6 +21,7 @@ use crate::cache::DiskState;
 use crate::client::ReloadChanges;
 use crate::http::ResolveError;
 use crate::refusal::{Refusal, WaitEstimate};
+use crate::trace::TraceId;
 
 /// Event at an API.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct Event {
     pub api: SmolStr,
     /// Monotonic time.
     pub at: Nanos,
+    /// Trace of the call that it is about, if any.
+    pub trace: TraceId,
     /// Kind with its data.
     pub what: EventKind,
 }
@@ -293,8 +296,6 @@ pub struct CallFinished {
     pub retry_after: Option<Duration>,
     /// Identifier of this call.
     pub request_id: SmolStr,
-    /// Trace that it belongs to.
-    pub trace_id: Option<SmolStr>,
 }
 
 /// State of a background task.

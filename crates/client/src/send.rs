@@ -189,6 +189,7 @@ impl CallState<'_> {
         upstream.events().emit(|| crate::event::Event {
             api: upstream.name().clone(),
             at: upstream.now(),
+            trace: self.request.trace,
             what: what(),
         });
     }

@@ -5,15 +5,16 @@
 //! and time are parameters. Nothing is exported: a context lets other tools find a call.
 
 mod request_id;
+mod trace_id;
 mod tracestate;
 
 use std::fmt;
 
 use fastrand::Rng;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use smol_str::{SmolStr, format_smolstr};
 
 pub use request_id::RequestId;
+pub use trace_id::TraceId;
 pub use tracestate::TraceState;
 
 /// Position in a trace.
@@ -82,8 +83,8 @@ impl TraceContext {
     }
 
     /// Returns the trace id as logs show it.
-    pub fn trace_id(&self) -> SmolStr {
-        format_smolstr!("{:032x}", self.trace_id)
+    pub const fn trace_id(&self) -> TraceId {
+        TraceId::new(self.trace_id)
     }
 }
 

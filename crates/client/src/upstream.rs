@@ -55,6 +55,7 @@ pub use report::{
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
 
+use endpoint::CallLabel;
 pub(crate) use explain::ReadableSpan;
 use fleet_share::ShareEstimate;
 use shared::SharedState;
@@ -412,7 +413,10 @@ impl Upstream {
         let routes = self.shared.routes.load();
         AcquireRequest {
             group: routes.resolve(target),
-            endpoint: target.endpoint,
+            label: CallLabel {
+                endpoint: target.endpoint,
+                trace: options.trace,
+            },
             cost: target.cost,
             class: options.priority,
             deadline: options.deadline.unwrap_or(WaitDeadline::Within(routes.max_wait)),

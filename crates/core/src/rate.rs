@@ -1,8 +1,8 @@
 //! A quantity per span of time, such as `10/s` or `1 per 2s`.
 //!
 //! The two whole numbers are stored as written, never as a fraction: `100/min` and `5/3s` stay
-//! exact, and rates are compared by cross-multiplication. A [`Limit`](crate::Limit) defines how the
-//! quantity is metered.
+//! exact, and rates are compared by cross-multiplication. A decimal becomes the smallest two whole numbers:
+//! `0.35/s` is `7/20s`. A [`Limit`](crate::Limit) defines how the quantity is metered.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -147,8 +147,8 @@ impl Rate {
 const MILLION: u128 = 1_000_000;
 
 /// Shows the rate as people write it: `35/s`, `1/2s`, `7/250ms`. A rate that arithmetic lowered has a span of odd
-/// nanoseconds and is shown as a rounded decimal: `0.35/s`. The alternate form `{:#}` is exact for every rate
-/// and parses back.
+/// nanoseconds and is shown as a rounded decimal: `0.35/s`. All that is shown parses: to the same rate, and a
+/// rounded decimal to the rate that it states. The alternate form `{:#}` is exact for every rate.
 ///
 /// ```
 /// use outflow_core::Rate;
@@ -205,18 +205,43 @@ const MILLISECOND: u64 = 1_000_000;
 impl FromStr for Rate {
     type Err = InvalidRate;
 
-    /// Parses `10/s`, `100/min`, `5000/1h`, `1 per 2s`, `1_000 / day`.
+    /// Parses `10/s`, `100/min`, `5000/1h`, `1 per 2s`, `1_000 / day`, `0.35/s`.
     fn from_str(text: &str) -> Result<Self, InvalidRate> {
         let (quantity, span) = text
             .split_once('/')
             .or_else(|| text.split_once(" per "))
             .ok_or(InvalidRate::NoSeparator)?;
-        Self::new(whole_number(quantity.trim())?, span_from(span.trim())?)
+        let (quantity, spans) = quantity_from(quantity.trim())?;
+        let nanos = span_from(span.trim())?.checked_mul(spans);
+        Self::new(quantity, Duration::from_nanos(nanos.ok_or(InvalidRate::SpanTooLong)?))
     }
 }
 
-/// Parses `2s`, `min`, `1h`: a unit, with an optional number before it.
-fn span_from(text: &str) -> Result<Duration, InvalidRate> {
+/// Parses a number of at most one decimal point, as a whole quantity over a number of spans: 0.35 is 7 over 20.
+fn quantity_from(text: &str) -> Result<(u64, u64), InvalidRate> {
+    let Some((whole, decimals)) = text.split_once('.') else {
+        return Ok((whole_number(text)?, 1));
+    };
+    let (whole, tail) = (whole_number(whole)?, whole_number(decimals)?);
+    let digits = decimals.bytes().filter(u8::is_ascii_digit).count();
+    let spans = u32::try_from(digits).ok().and_then(|digits| 10_u64.checked_pow(digits));
+    let spans = spans.ok_or(InvalidRate::QuantityTooLarge)?;
+    let quantity = whole.checked_mul(spans).and_then(|quantity| quantity.checked_add(tail));
+    let quantity = quantity.ok_or(InvalidRate::QuantityTooLarge)?;
+    let divisor = greatest_common_divisor(quantity, spans);
+    Ok((quantity / divisor, spans / divisor))
+}
+
+/// Returns the greatest common divisor; `b` is not zero.
+const fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+/// Parses `2s`, `min`, `1h` to nanoseconds: a unit, with an optional number before it.
+fn span_from(text: &str) -> Result<u64, InvalidRate> {
     let digits = text.bytes().take_while(|b| b.is_ascii_digit() || *b == b'_').count();
     let (count, unit) = text.split_at(digits);
     let count = if count.is_empty() { 1 } else { whole_number(count)? };
@@ -226,21 +251,18 @@ fn span_from(text: &str) -> Result<Duration, InvalidRate> {
         .find(|known| known.name == unit || known.aliases.contains(&unit))
         .ok_or(InvalidRate::UnknownUnit)?
         .nanos;
-    count
-        .checked_mul(nanos)
-        .map(Duration::from_nanos)
-        .ok_or(InvalidRate::SpanTooLong)
+    count.checked_mul(nanos).ok_or(InvalidRate::SpanTooLong)
 }
 
 fn whole_number(text: &str) -> Result<u64, InvalidRate> {
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(InvalidRate::NotAWholeNumber);
+        return Err(InvalidRate::NotANumber);
     }
     text.bytes().filter(|b| *b != b'_').try_fold(0_u64, |total, byte| {
         let digit = byte
             .checked_sub(b'0')
             .filter(|d| *d < 10)
-            .ok_or(InvalidRate::NotAWholeNumber)?;
+            .ok_or(InvalidRate::NotANumber)?;
         total
             .checked_mul(10)
             .and_then(|tens| tens.checked_add(u64::from(digit)))
@@ -302,9 +324,8 @@ error_enum! {
         NoQuantity = "a rate of 0 would refuse every call: use at least 1, over a longer span if need be",
         /// The span is zero.
         NoSpan = "a rate per no time has no meaning: use a span of at least 1ns",
-        /// A number has a sign, a fraction or letters.
-        NotAWholeNumber =
-            "quantities are whole numbers without sign or fraction: write \"1 per 2s\" for half a call per second",
+        /// A number has a sign, letters or a point without digits.
+        NotANumber = "a quantity has digits and at most one decimal point: write \"10/s\", \"0.5/s\" or \"1 per 2s\"",
         /// The quantity has more than 64 bits.
         QuantityTooLarge = "the number does not fit 64 bits: use a smaller one",
         /// The span is longer than 584 years.
@@ -330,6 +351,11 @@ mod tests {
             (" 1_000 / day ", 1_000, 86_400_000_000_000),
             ("3 per 250ms", 3, 250_000_000),
             ("40/10 seconds", 40, 10_000_000_000),
+            ("0.35/s", 7, 20_000_000_000),
+            ("0.5/s", 1, 2_000_000_000),
+            ("1.50 per 2min", 3, 240_000_000_000),
+            ("2.0/s", 2, 1_000_000_000),
+            ("0.01/d", 1, 8_640_000_000_000_000),
         ];
         for (text, quantity, nanos) in cases {
             let rate: Rate = text.parse().expect(text);
@@ -345,13 +371,20 @@ mod tests {
             ("10 s", InvalidRate::NoSeparator),
             ("0/s", InvalidRate::NoQuantity),
             ("10/0s", InvalidRate::NoSpan),
-            ("-1/s", InvalidRate::NotAWholeNumber),
-            ("+1/s", InvalidRate::NotAWholeNumber),
-            ("0.5/s", InvalidRate::NotAWholeNumber),
-            ("_/s", InvalidRate::NotAWholeNumber),
-            ("/s", InvalidRate::NotAWholeNumber),
-            ("1e3/s", InvalidRate::NotAWholeNumber),
-            ("NaN/s", InvalidRate::NotAWholeNumber),
+            ("-1/s", InvalidRate::NotANumber),
+            ("+1/s", InvalidRate::NotANumber),
+            (".5/s", InvalidRate::NotANumber),
+            ("5./s", InvalidRate::NotANumber),
+            ("0.-5/s", InvalidRate::NotANumber),
+            ("0.5.5/s", InvalidRate::NotANumber),
+            ("0.0/s", InvalidRate::NoQuantity),
+            ("0.00000000000000000001/s", InvalidRate::QuantityTooLarge),
+            ("18446744073709551615.5/s", InvalidRate::QuantityTooLarge),
+            ("0.000000000001/d", InvalidRate::SpanTooLong),
+            ("_/s", InvalidRate::NotANumber),
+            ("/s", InvalidRate::NotANumber),
+            ("1e3/s", InvalidRate::NotANumber),
+            ("NaN/s", InvalidRate::NotANumber),
             ("18446744073709551616/s", InvalidRate::QuantityTooLarge),
             ("1/18446744073709551615d", InvalidRate::SpanTooLong),
             ("10/", InvalidRate::UnknownUnit),
@@ -395,6 +428,8 @@ mod tests {
             let rate: Rate = exact.parse().expect(exact);
             assert_eq!(rate.to_string(), shown, "{exact}");
             assert_eq!(alloc::format!("{rate:#}"), exact, "the alternate form parses back");
+            let copied: Rate = shown.parse().expect(shown);
+            assert_eq!(copied.to_string().parse(), Ok(copied), "{shown} is shown as {copied}");
         }
     }
 

@@ -19,6 +19,7 @@ use crate::arrival::{Arrival, Received};
 use crate::audit::{Audit, Recorder, Totals, WaitAudit};
 use crate::ban::BanList;
 use crate::builder::Builder;
+use crate::chat::TokenCount;
 use crate::credential::{CallerKey, RequiredKey};
 use crate::decision::{ArrivalDecision, ArrivedRequest};
 use crate::dialect::Dialect;
@@ -109,7 +110,7 @@ pub(crate) struct MockConfig {
     pub(crate) default_route: Arc<str>,
     pub(crate) cost_header: Option<HeaderName>,
     pub(crate) required_key: Option<RequiredKey>,
-    pub(crate) counts_tokens: bool,
+    pub(crate) token_count: Option<TokenCount>,
     pub(crate) recorded_headers: Vec<HeaderName>,
     pub(crate) dialects: Vec<Dialect>,
     pub(crate) refusing: (u16, RetryAfterForm),

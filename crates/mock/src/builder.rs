@@ -12,6 +12,7 @@ use outflow_sync::Mutex;
 use crate::api::{MockApi, MockConfig, MockShared, State};
 use crate::audit::Recorder;
 use crate::ban::{BanList, Bans};
+use crate::chat::TokenCount;
 use crate::clock::TokioClock;
 use crate::credential::{CallerKey, RequiredKey};
 use crate::dialect::Dialect;
@@ -41,7 +42,7 @@ impl Builder {
             default_route: DEFAULT_ROUTE.into(),
             cost_header: None,
             required_key: None,
-            counts_tokens: false,
+            token_count: None,
             recorded_headers: Vec::new(),
             dialects: Vec::new(),
             refusing: (429, RetryAfterForm::Seconds),
@@ -97,11 +98,11 @@ impl Builder {
         self
     }
 
-    /// Takes the cost of a chat request from its body, as language models do: the words of the prompt plus
-    /// `max_tokens`. The body is read before the request arrives.
+    /// Takes the cost of a chat request from its body, as language models do: the words of the prompt and of the
+    /// completion. The body is read before the request arrives.
     #[must_use]
-    pub fn counting_tokens(mut self) -> Self {
-        self.config.counts_tokens = true;
+    pub fn counting_tokens(mut self, count: TokenCount) -> Self {
+        self.config.token_count = Some(count);
         self
     }
 

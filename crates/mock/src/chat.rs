@@ -25,10 +25,20 @@ pub(crate) fn reply(body: &[u8]) -> Response<Payload> {
     }
 }
 
-/// Counts the tokens that a request may use: its prompt and the longest completion. `None` for any other body.
-pub(crate) fn count_tokens(body: &[u8]) -> Option<Cost> {
+/// What a chat API counts as the completion of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TokenCount {
+    /// The longest one that the request allows: its `max_tokens`.
+    Asked,
+    /// The one that is sent, as the `usage` of the response states it.
+    Used,
+}
+
+/// Counts the tokens of a request: those of its prompt and of its completion. `None` for any other body.
+pub(crate) fn count_tokens(body: &[u8], count: TokenCount) -> Option<Cost> {
     let question: ChatRequest = serde_json::from_slice(body).ok()?;
-    let completion = question.max_tokens.unwrap_or(completion_tokens());
+    let asked = question.max_tokens.filter(|_| count == TokenCount::Asked);
+    let completion = asked.unwrap_or(completion_tokens());
     Some(Cost::new(prompt_tokens(&question).saturating_add(completion)))
 }
 
@@ -206,12 +216,16 @@ mod tests {
 
     // Three words, and the completion's nine or as many as the caller allows.
     #[test]
-    fn a_request_counts_its_prompt_and_the_longest_completion() {
-        for (more, tokens) in [("", Some(12)), (",\"max_tokens\":380", Some(383))] {
-            let counted = count_tokens(format!("{{{QUESTION}{more}}}").as_bytes());
-            assert_eq!(counted, tokens.map(Cost::new));
+    fn a_request_counts_its_prompt_and_its_completion() {
+        for (more, count, tokens) in [
+            ("", TokenCount::Asked, 12),
+            (",\"max_tokens\":380", TokenCount::Asked, 383),
+            (",\"max_tokens\":380", TokenCount::Used, 12),
+        ] {
+            let counted = count_tokens(format!("{{{QUESTION}{more}}}").as_bytes(), count);
+            assert_eq!(counted, Some(Cost::new(tokens)), "{count:?}");
         }
-        assert_eq!(count_tokens(b"{}"), None);
+        assert_eq!(count_tokens(b"{}", TokenCount::Asked), None);
     }
 
     #[tokio::test]

@@ -65,9 +65,9 @@ impl Exchange {
     async fn receive(&self, parts: &Arc<Parts>, reader: &mut BodyReader<'_>) -> ReceivedRequest {
         let at = self.shared.clock.now();
         let mut tokens = None;
-        if self.shared.config.counts_tokens {
+        if let Some(count) = self.shared.config.token_count {
             reader.read(chat::MAX_REQUEST).await;
-            tokens = chat::count_tokens(&reader.echo.kept);
+            tokens = chat::count_tokens(&reader.echo.kept, count);
         }
         ReceivedRequest {
             parts: Arc::clone(parts),

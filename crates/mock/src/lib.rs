@@ -66,6 +66,7 @@ pub use arrival::{Arrival, ArrivalVerdict, Received};
 pub use audit::{Audit, EarlyRequest, Totals, WaitAudit};
 pub use ban::Bans;
 pub use builder::{Builder, InvalidApi};
+pub use chat::TokenCount;
 pub use clock::TokioClock;
 pub use credential::CallerKey;
 pub use dialect::{Dialect, ResetForm};

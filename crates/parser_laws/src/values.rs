@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use outflow_core::{Dialects, Hint, HintLabel, Hints, HttpDate, Rate, ResponseTime, RetryAfter, WaitBounds, WallTime};
 
-/// A parsed rate is shown in a form that parses as an equal rate.
+/// All that is shown of a rate parses: the exact form as an equal rate, the rounded one as a rate that differs by
+/// the rounding alone and is itself shown exactly.
 pub fn rate(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;
@@ -13,9 +14,20 @@ pub fn rate(input: &[u8]) {
         return;
     };
     assert!(rate.quantity() > 0 && rate.per() > Duration::ZERO);
-    let shown = rate.to_string();
-    assert_eq!(shown.parse(), Ok(rate), "{text:?} was shown as {shown:?}");
+    let (shown, exact) = (rate.to_string(), format!("{rate:#}"));
+    assert_eq!(exact.parse(), Ok(rate), "{text:?} was shown as {exact:?}");
+    let copied: Rate = shown.parse().unwrap_or_else(|error| panic!("{shown:?}: {error}"));
+    assert_eq!(copied.to_string().parse(), Ok(copied), "{shown:?} is not stable");
+    let ratio = copied.as_per_second() / rate.as_per_second();
+    let is_rounded = (0.95..=1.06).contains(&ratio) || shown == SLOWEST_SHOWN;
+    assert!(
+        is_rounded && (shown != exact || copied == rate),
+        "{text:?} was shown as {shown:?}"
+    );
 }
+
+/// Slower rates are shown as this one.
+const SLOWEST_SHOWN: &str = "0.01/d";
 
 /// A wait stays within its bounds, a longer value is no shorter wait, and only numbers and dates
 /// are obeyed: a value without a digit never is.

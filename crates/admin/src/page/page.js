@@ -54,8 +54,10 @@ function factList(pairs) {
 }
 
 function formatRate(health) {
-  if (!health.rate || health.rate === health.configured_rate) return health.rate || "–";
-  return health.rate + " of " + health.configured_rate;
+  if (!health.rate) return "–";
+  const of = health.rate === health.configured_rate ? "" : " of " + health.configured_rate;
+  const owner = health.rate_group && health.rate_group !== health.group ? " (" + health.rate_group + ")" : "";
+  return health.rate + of + owner;
 }
 
 function apiCard(api) {

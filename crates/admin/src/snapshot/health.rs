@@ -25,8 +25,10 @@ pub(crate) struct HealthView {
     cooling_ms: Option<u64>,
     in_flight: u32,
     concurrency: u32,
-    /// Slowest limit in effect.
+    /// Limit in effect that `why` names, else the slowest for all calls.
     rate: Option<String>,
+    /// Group whose limit it is.
+    rate_group: Option<SmolStr>,
     /// The same limit as configured.
     configured_rate: Option<String>,
     /// Sentence that concurrency binds and not a limit.
@@ -61,8 +63,9 @@ impl HealthView {
             cooling_ms: health.cooling_until.map(ahead),
             in_flight: report.in_flight,
             concurrency: report.concurrency,
-            rate: report.rate.map(|rate| rate.effective.to_string()),
-            configured_rate: report.rate.map(|rate| rate.configured.to_string()),
+            rate: report.rate.as_ref().map(|rate| rate.effective.to_string()),
+            rate_group: report.rate.as_ref().and_then(|rate| rate.group.clone()),
+            configured_rate: report.rate.as_ref().map(|rate| rate.configured.to_string()),
             bound: report.bound.map(|bound| bound.to_string()),
             error_ppm: health.error_ppm(),
             counts: CountsView::from_counts(health.counts),

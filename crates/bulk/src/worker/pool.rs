@@ -17,6 +17,8 @@ use crate::settings::WorkerBounds;
 pub(crate) struct WorkerPool {
     free: Arc<Semaphore>,
     size: AtomicUsize,
+    /// Slots that have a job. A lane also takes slots while it waits for a permit, and those do no work.
+    busy: AtomicUsize,
     /// Slots to remove as soon as they are free.
     surplus: AtomicUsize,
 }
@@ -26,6 +28,7 @@ pub(crate) struct WorkerPool {
 pub(crate) struct WorkerSlots {
     permit: OwnedSemaphorePermit,
     pool: Arc<WorkerPool>,
+    has_job: bool,
 }
 
 impl WorkerPool {
@@ -33,6 +36,7 @@ impl WorkerPool {
         Arc::new(Self {
             free: Arc::new(Semaphore::new(size)),
             size: AtomicUsize::new(size),
+            busy: AtomicUsize::new(0),
             surplus: AtomicUsize::new(0),
         })
     }
@@ -48,6 +52,7 @@ impl WorkerPool {
         Some(WorkerSlots {
             permit,
             pool: Arc::clone(self),
+            has_job: false,
         })
     }
 
@@ -56,10 +61,9 @@ impl WorkerPool {
         self.size.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of taken slots.
+    /// Returns the number of slots that have a job.
     pub(crate) fn busy(&self) -> usize {
-        let surplus = self.surplus.load(Ordering::Relaxed);
-        (self.size() + surplus).saturating_sub(self.free.available_permits())
+        self.busy.load(Ordering::Relaxed)
     }
 
     /// Changes the number of slots. A taken slot is removed when it is free.
@@ -99,9 +103,12 @@ impl WorkerSlots {
 
     /// Removes one slot, for a job that starts.
     pub(crate) fn split_one(&mut self) -> Option<Self> {
+        let permit = self.permit.split(1)?;
+        self.pool.busy.fetch_add(1, Ordering::Relaxed);
         Some(Self {
-            permit: self.permit.split(1)?,
+            permit,
             pool: Arc::clone(&self.pool),
+            has_job: true,
         })
     }
 }
@@ -109,6 +116,9 @@ impl WorkerSlots {
 impl Drop for WorkerSlots {
     /// Removes surplus slots before a waiting lane gets them: otherwise a busy pool would never shrink.
     fn drop(&mut self) {
+        if self.has_job {
+            self.pool.busy.fetch_sub(1, Ordering::Relaxed);
+        }
         let count = self.count();
         let less = |surplus: usize| Some(surplus.saturating_sub(count));
         let surplus = self
@@ -200,11 +210,12 @@ mod tests {
     #[tokio::test]
     async fn a_surplus_slot_is_removed_when_it_is_free() {
         let pool = WorkerPool::new(WORKERS.min);
-        let taken = pool.take(100).await.expect("free slots");
-        assert_eq!((taken.count(), pool.busy()), (10, 10));
+        let mut taken = pool.take(100).await.expect("free slots");
+        assert_eq!((taken.count(), pool.busy()), (10, 0), "none has a job yet");
+        let working: Vec<_> = std::iter::from_fn(|| taken.split_one()).collect();
         pool.resize(4);
         assert_eq!((pool.size(), pool.busy()), (4, 10));
-        drop(taken);
+        drop((taken, working));
         assert_eq!(pool.busy(), 0);
         assert_eq!(pool.take(100).await.expect("free slots").count(), 4);
     }

@@ -64,6 +64,24 @@ async fn limits_bind_and_not_workers_with_the_defaults_of_a_user() {
     }
 }
 
+// A job a minute with 200 workers: a lane takes worker slots before it waits for its permit, and these do no work.
+#[tokio::test(start_paused = true)]
+async fn workers_that_wait_for_a_permit_are_not_busy() {
+    let plan = Plan::with_user_defaults("1/min", Duration::ZERO);
+    // A user's number: without one no sentence blames the workers.
+    let world = plan.with(|settings| settings.workers.max = Some(200)).start().await;
+    world.submit("a", gets("t", 30)).await;
+    for second in 0..90 {
+        sleep(Duration::from_secs(1)).await;
+        let (_, busy) = world.engine.worker_usage();
+        let progress = world.engine.progress(&name("a")).await.expect("read").expect("known");
+        assert!(
+            busy <= 1 && progress.bottlenecks.is_empty(),
+            "second {second}: {busy}, {progress:?}"
+        );
+    }
+}
+
 // Thirty jobs that take half a second with three workers: the limit would send all of them in a second.
 #[tokio::test(start_paused = true)]
 async fn the_progress_names_workers_and_concurrency_that_bind() {

@@ -159,7 +159,7 @@ fn check_route(item: &FieldValue<'_>, rules: &Rules) {
 
 fn cost_error(rules: &Rules, group: Option<&Group>, cost: Cost) -> Option<ValueError> {
     let own = group.into_iter().flat_map(|group| &*group.limits);
-    let too_low = |limit: &&Limit| limit.capacity() < cost.units();
+    let too_low = |limit: &&Limit| limit.capacity() < limit.measure().unit_cost().units(cost).units();
     let limit = rules.limits.iter().chain(own).find(too_low)?;
     let message = format!(
         "a call that costs {} never passes a limit of {}",

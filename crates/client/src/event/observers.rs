@@ -129,6 +129,7 @@ mod tests {
             Event {
                 api: SmolStr::new_static("api"),
                 at: Nanos::ZERO,
+                trace: crate::trace::TraceId::NONE,
                 what: EventKind::Malformed { headers: 1 },
             }
         });

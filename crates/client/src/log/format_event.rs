@@ -125,7 +125,7 @@ fn finished_call<'a>(event: &'a Event, call: &'a CallFinished) -> Record<'a> {
         .with(key::CIRCUIT, call.state.circuit().name())
         .with(key::WAITED, LogValue::millis(call.waited))
         .with(key::REQUEST_ID, LogValue::Text(&call.request_id))
-        .with_or_dash(key::TRACE_ID, call.trace_id.as_deref().map(LogValue::Text));
+        .with_trace(event);
     record.ts = Some(call.ts);
     record
 }
@@ -202,6 +202,7 @@ fn attempt(event: &Event) -> Record<'_> {
         .with_subject(event, Some(group))
         .with_endpoint(endpoint.as_ref())
         .with_some(key::LATENCY, round_trip.map(LogValue::millis))
+        .with_trace(event)
         .with(key::PERMIT, *permit)
 }
 
@@ -231,6 +232,7 @@ fn waiting(event: &Event) -> Record<'_> {
         .with_some(key::SLEEP, explanation.eta.map(|eta| eta.since(event.at)))
         .with_subject(event, Some(group))
         .with_endpoint(endpoint.as_ref())
+        .with_trace(event)
         .with(key::COST, cost.units())
         .with(key::POSITION, position)
 }
@@ -251,6 +253,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with_subject(event, Some(group))
             .with_endpoint(endpoint.as_ref())
             .with(key::WAITED, LogValue::millis(*waited))
+            .with_trace(event)
             .with(key::PERMIT, *permit)
             .with(key::COST, cost.units()),
         EventKind::Refused {
@@ -266,6 +269,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with_subject(event, Some(group))
             .with_endpoint(endpoint.as_ref())
             .with(key::WAITED, LogValue::millis(*waited))
+            .with_trace(event)
             .with_some(key::LIMIT, refused_limit(&refusal.reason)),
         EventKind::Refunded {
             group,
@@ -275,6 +279,7 @@ fn permit(event: &Event) -> Record<'_> {
             .with(key::EVENT, "refunded")
             .with_subject(event, Some(group))
             .with_endpoint(endpoint.as_ref())
+            .with_trace(event)
             .with(key::PERMIT, *permit),
         _ => record,
     }
@@ -291,7 +296,7 @@ const fn refused_limit<'a>(reason: &RefusalReason) -> Option<LogValue<'a>> {
 }
 
 fn retry_or_lookup(event: &Event) -> Record<'_> {
-    match &event.what {
+    let record = match &event.what {
         EventKind::Retrying { attempt, delay, reason } => Record::new(level(event), "client")
             .with(key::EVENT, "retry")
             .with(key::REASON, reason.name())
@@ -307,7 +312,8 @@ fn retry_or_lookup(event: &Event) -> Record<'_> {
             .with(key::REASON, lookup.name())
             .with_subject(event, None),
         _ => Record::new(level(event), "client"),
-    }
+    };
+    record.with_trace(event)
 }
 
 /// Formats the state of the cache directory.

@@ -10,6 +10,7 @@ use tracing::Level;
 use crate::event::{Event, HealthGauges};
 use crate::metrics::{Key, key};
 use crate::redact::{self, Scrubber};
+use crate::trace::TraceId;
 
 /// Fields of a line, in the order of the keys.
 pub(super) struct Record<'a> {
@@ -37,6 +38,7 @@ pub(super) enum LogValue<'a> {
     /// `10/s`, as configured.
     Rate(Rate),
     Number(u64),
+    Trace(TraceId),
     /// Share of one.
     Ratio(f64),
 }
@@ -76,6 +78,12 @@ impl<'a> Record<'a> {
     /// Adds the endpoint of the call, if it has a label.
     pub(super) fn with_endpoint(self, endpoint: Option<&'a SmolStr>) -> Self {
         self.with_some(key::ENDPOINT, endpoint.map(|endpoint| LogValue::Path(endpoint)))
+    }
+
+    /// Adds the trace of the call that the event is about.
+    pub(super) fn with_trace(self, event: &Event) -> Self {
+        let trace = Some(event.trace).filter(|trace| !trace.is_none());
+        self.with_or_dash(key::TRACE_ID, trace.map(LogValue::Trace))
     }
 
     /// Adds health gauges.
@@ -139,6 +147,7 @@ impl LogValue<'_> {
             Self::PerSecond(rate) => write!(text, "{}rps", decimal(*rate)),
             Self::Rate(rate) => write!(text, "{rate}"),
             Self::Number(number) => write!(text, "{number}"),
+            Self::Trace(trace) => write!(text, "{trace}"),
             Self::Ratio(ratio) => write!(text, "{ratio}"),
         };
         text.finish()

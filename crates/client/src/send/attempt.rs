@@ -52,7 +52,10 @@ impl CallState<'_> {
         loop {
             let permit = match self.request.origin {
                 RequestOrigin::Api => Some(match self.request.spec.permit.take() {
-                    Some(permit) => permit,
+                    Some(mut permit) => {
+                        permit.set_trace(self.request.trace);
+                        permit
+                    }
                     None => self.acquire(options).await?,
                 }),
                 // Another server: this API's limits do not apply to it.

@@ -5,14 +5,13 @@ use std::time::Duration;
 use http::header::USER_AGENT;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri};
 use outflow_core::Nanos;
-use smol_str::SmolStr;
 
 use super::redirect::is_same_origin;
 use crate::client::{ApiClient, CacheDirective, CallSpec, Idempotency, RequestPayload, strip_credentials};
 use crate::error::{Error, ErrorKind, ErrorReason};
 use crate::http::OutgoingBody;
 use crate::refusal::{Refusal, RefusalReason};
-use crate::trace::Trace;
+use crate::trace::{Trace, TraceId};
 use crate::upstream::{AcquireOptions, Target};
 
 /// Request to send, and its routing.
@@ -25,7 +24,7 @@ pub(super) struct PreparedRequest {
     pub(super) deadline: Option<Nanos>,
     pub(super) max_wait: Duration,
     pub(super) redirects: u8,
-    pub(super) trace: Option<SmolStr>,
+    pub(super) trace: TraceId,
     pub(super) cache_request: Option<Box<CacheRequest>>,
     pub(super) visited: Vec<Uri>,
 }
@@ -106,6 +105,7 @@ impl PreparedRequest {
     /// Returns the options for acquiring a permit that is requested at `since`.
     pub(super) fn acquire_options(&self, since: Nanos) -> AcquireOptions {
         let options = AcquireOptions::new().with_priority(self.spec.priority);
+        let options = options.with_trace(self.trace);
         let latest = since.saturating_add(self.max_wait);
         let options = match self.deadline {
             Some(end) if end <= latest => options.with_end(end),
@@ -232,7 +232,7 @@ fn uri(client: &ApiClient, path: &str) -> Result<Uri, Error> {
 }
 
 /// Adds the API's headers to the caller's; returns the id of the trace they belong to, if any.
-fn prepare_headers(client: &ApiClient, headers: &mut HeaderMap) -> Option<SmolStr> {
+fn prepare_headers(client: &ApiClient, headers: &mut HeaderMap) -> TraceId {
     if let Some(auth) = &client.auth {
         auth.add_to_headers(headers);
     }
@@ -240,12 +240,12 @@ fn prepare_headers(client: &ApiClient, headers: &mut HeaderMap) -> Option<SmolSt
         headers.entry(name).or_insert_with(|| value.clone());
     }
     // A trace is continued and never started here.
-    let traced = !headers.is_empty() && headers.contains_key("traceparent");
-    traced.then(|| {
-        let trace = Trace::new(headers, &mut fastrand::Rng::new());
-        trace.write(headers);
-        trace.context.trace_id()
-    })
+    if headers.is_empty() || !headers.contains_key("traceparent") {
+        return TraceId::NONE;
+    }
+    let trace = Trace::new(headers, &mut fastrand::Rng::new());
+    trace.write(headers);
+    trace.context.trace_id()
 }
 
 /// Some providers refuse requests without a name.

@@ -73,7 +73,6 @@ fn summary(call: &CallState<'_>, outcome: CallOutcome) -> CallFinished {
         waited: call.stats.waited,
         retry_after: outcome.retry_after,
         request_id: RequestId::new(moment.wall, &mut fastrand::Rng::new()).to_text(),
-        trace_id: call.request.trace.clone(),
     }
 }
 

@@ -181,6 +181,7 @@ impl TaskRegistry {
             self.events.emit(|| Event {
                 api: self.api.clone(),
                 at: self.clock.now(),
+                trace: crate::trace::TraceId::NONE,
                 what: EventKind::Task { name, state },
             });
         });

@@ -7,7 +7,7 @@
 use outflow_core::{Cost, Decision, HealthTicket, Nanos};
 
 use super::circuit::BlockReason;
-use super::endpoint::EndpointLabel;
+use super::endpoint::CallLabel;
 use super::in_flight::ReceiptPair;
 use super::permit_pool::PermitPool;
 
@@ -15,7 +15,7 @@ use super::permit_pool::PermitPool;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StartRequest {
     pub(super) group: u32,
-    pub(super) endpoint: EndpointLabel,
+    pub(super) label: CallLabel,
     pub(super) cost: Cost,
     /// True if waiters are ahead of it.
     pub(super) is_behind: bool,

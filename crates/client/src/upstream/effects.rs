@@ -6,6 +6,7 @@ use outflow_core::Nanos;
 
 use super::timer::ArmedTimer;
 use crate::event::EventKind;
+use crate::trace::TraceId;
 
 /// Collects the effects of each turn.
 #[derive(Debug, Default)]
@@ -21,7 +22,7 @@ pub(super) struct PendingEffects {
     pub(super) wakes: Vec<Waker>,
     /// Wakers to drop. A drop may end a task, and with it other waiters of this upstream.
     pub(super) retired: Vec<Waker>,
-    pub(super) events: Vec<EventKind>,
+    pub(super) events: Vec<(TraceId, EventKind)>,
     pub(super) fire_at: Option<Nanos>,
 }
 
@@ -43,10 +44,17 @@ impl EffectQueue {
         self.observed
     }
 
+    /// Emits an event of the API.
     #[inline]
     pub(super) fn emit(&mut self, event: EventKind) {
+        self.emit_call(TraceId::NONE, event);
+    }
+
+    /// Emits an event of a call, which belongs to this trace.
+    #[inline]
+    pub(super) fn emit_call(&mut self, trace: TraceId, event: EventKind) {
         if self.observed {
-            self.pending.events.push(event);
+            self.pending.events.push((trace, event));
         }
     }
 

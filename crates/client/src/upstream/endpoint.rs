@@ -11,6 +11,7 @@ use smol_str::SmolStr;
 
 use crate::metrics::OTHER;
 use crate::redact;
+use crate::trace::TraceId;
 
 /// Number of an endpoint's label; the default is no label.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,11 +29,18 @@ struct EndpointNames {
     names: Vec<SmolStr>,
 }
 
-/// Group and endpoint of a call, which events name.
+/// What events name a call by, beside its group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CallLabel {
+    pub(super) endpoint: EndpointLabel,
+    pub(super) trace: TraceId,
+}
+
+/// Group and label of a call, which events name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CallSubject {
     pub(super) group: u32,
-    pub(super) endpoint: EndpointLabel,
+    pub(super) label: CallLabel,
 }
 
 impl EndpointTable {

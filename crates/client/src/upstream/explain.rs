@@ -30,6 +30,7 @@ pub use state_cause::{OverrideNote, StateCause};
 
 pub(super) use lowered_limit::LimitRates;
 pub(crate) use readable_span::ReadableSpan;
+pub(super) use status_reason::OwnedRates;
 
 /// Cause of a wait.
 ///

@@ -11,11 +11,11 @@ use outflow_core::{AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, ReceiptSet, Re
 use slab::Slab;
 
 pub(super) use classify::ResponseReader;
-pub(super) use complete::{ResponseInProgress, SentAttempt};
+pub(super) use complete::{ReportedEnd, ResponseInProgress, SentAttempt};
 pub(super) use take::StampResult;
 
 use self::recent_latency::RecentLatency;
-use super::endpoint::{CallSubject, EndpointLabel};
+use super::endpoint::{CallLabel, CallSubject};
 use super::limits::Overdraft;
 
 /// All attempts in flight of an API.
@@ -32,7 +32,7 @@ pub(super) struct InFlight {
 pub(super) struct InFlightAttempt {
     pub(super) id: u64,
     pub(super) group: u32,
-    pub(super) endpoint: EndpointLabel,
+    pub(super) label: CallLabel,
     /// The group that it started from, which a reconfiguration may have dropped.
     pub(super) origin: u32,
     /// Its circuit, also after its group merged into another.
@@ -144,7 +144,7 @@ impl InFlightAttempt {
     pub(super) const fn subject(&self) -> CallSubject {
         CallSubject {
             group: self.group,
-            endpoint: self.endpoint,
+            label: self.label,
         }
     }
 

@@ -7,6 +7,7 @@ use outflow_core::{Cost, Nanos, Priority};
 use super::endpoint::EndpointLabel;
 use super::wait_queue::{QueuePosition, WaitDeadline};
 use crate::rules::WaitMode;
+use crate::trace::TraceId;
 
 /// Group, endpoint and cost of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +46,7 @@ pub struct AcquireOptions {
     pub(super) deadline: Option<WaitDeadline>,
     pub(super) mode: Option<WaitMode>,
     pub(super) standing: QueuePosition,
+    pub(super) trace: TraceId,
 }
 
 impl AcquireOptions {
@@ -55,7 +57,15 @@ impl AcquireOptions {
             deadline: None,
             mode: None,
             standing: QueuePosition::New,
+            trace: TraceId::NONE,
         }
+    }
+
+    /// Sets the trace that events and log lines of the call name.
+    #[must_use]
+    pub const fn with_trace(mut self, trace: TraceId) -> Self {
+        self.trace = trace;
+        self
     }
 
     /// Sets the priority among the waiters of the group.

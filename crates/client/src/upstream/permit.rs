@@ -12,10 +12,11 @@ use http::HeaderMap;
 use outflow_core::{AttemptReport, Fault, Nanos, OutcomeClass, Retryability};
 use smol_str::SmolStr;
 
-use super::endpoint::EndpointLabel;
+use super::endpoint::CallLabel;
 use super::in_flight::ResponseInProgress;
 use super::shared::SharedState;
 use super::wait_queue::PermitParts;
+use crate::trace::TraceId;
 
 /// The right to send one request.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub struct Permit {
     shared: Option<Arc<SharedState>>,
     attempt: usize,
     id: u64,
-    endpoint: EndpointLabel,
+    label: CallLabel,
     waited: Duration,
     counts_sends: bool,
     sent: Option<Nanos>,
@@ -38,7 +39,7 @@ impl Permit {
             shared,
             attempt: parts.attempt,
             id: parts.id,
-            endpoint: parts.endpoint,
+            label: parts.label,
             waited: parts.waited,
             counts_sends: parts.counts_sends,
             sent: None,
@@ -60,7 +61,16 @@ impl Permit {
 
     /// Returns the label of its [endpoint](super::Upstream::endpoint), which events name.
     pub fn endpoint(&self) -> Option<SmolStr> {
-        self.shared.as_ref()?.endpoints.name(self.endpoint)
+        self.shared.as_ref()?.endpoints.name(self.label.endpoint)
+    }
+
+    /// Sets the trace of the call that uses it, for events: a scheduler acquires before it knows the call.
+    pub(crate) fn set_trace(&mut self, trace: TraceId) {
+        let shared = self.shared.as_ref().filter(|_| trace != self.label.trace);
+        if let Some(shared) = shared {
+            self.label.trace = trace;
+            shared.with(|state, _| state.set_trace(self.attempt, trace));
+        }
     }
 
     /// Returns the time that the call waited for it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_core::{AttemptEnd, AttemptReport, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate};
+use outflow_core::{AttemptEnd, CircuitState, ClockPair, Dialects, Nanos, OutcomeClass, Policy, Rate};
 use smol_str::SmolStr;
 
 use super::circuit::Circuits;
@@ -11,7 +11,7 @@ use super::effects::EffectQueue;
 use super::endpoint::{CallSubject, EndpointTable};
 use super::fleet_share::ShareEstimate;
 use super::group;
-use super::in_flight::{InFlight, ResponseInProgress, ResponseReader, SentAttempt};
+use super::in_flight::{InFlight, ReportedEnd, ResponseInProgress, ResponseReader, SentAttempt};
 use super::limits::{self, LimitScopes, LimitTerms, ScopeLimits};
 use super::wall_clock::WallClock;
 use crate::event::{EventKind, HealthGauges};
@@ -168,54 +168,60 @@ impl PermitPool {
     /// Returns the names of a call's group and endpoint, for an event.
     pub(super) fn subject_names(&self, subject: CallSubject) -> (SmolStr, Option<SmolStr>) {
         let group = self.limits.group(subject.group).name.clone();
-        (group, self.endpoints.name(subject.endpoint))
+        (group, self.endpoints.name(subject.label.endpoint))
     }
 
-    pub(super) fn emit_broken(
-        &mut self,
-        response: &ResponseInProgress,
-        attempt: AttemptReport,
-        effect: OutcomeClass,
-        now: Nanos,
-    ) {
+    pub(super) fn emit_broken(&mut self, response: &ResponseInProgress, end: ReportedEnd, now: Nanos) {
         if self.effects.has_observers() {
             let (group, endpoint) = self.subject_names(response.subject);
-            let vitals = self.health_gauges(response.circuit, now);
-            self.effects.emit(EventKind::Broken {
+            let broken = EventKind::Broken {
                 group,
                 endpoint,
                 permit: response.id,
-                attempt,
-                effect,
-                vitals,
-            });
+                attempt: end.attempt,
+                effect: end.effect,
+                vitals: self.gauges_at(response.circuit, end, now),
+            };
+            self.effects.emit_call(response.subject.label.trace, broken);
         }
     }
 
-    pub(super) fn emit_settled(&mut self, sent: SentAttempt, attempt: AttemptReport, effect: OutcomeClass, now: Nanos) {
+    /// Returns the gauges for the line of a bad end: the figures that counted it, and the wait that the server
+    /// asked for with it.
+    fn gauges_at(&mut self, circuit: usize, end: ReportedEnd, now: Nanos) -> HealthGauges {
+        let mut gauges = self.health_gauges(circuit, now);
+        if let Some(figures) = end.figures {
+            (gauges.streak, gauges.error_ppm) = (figures.streak, figures.counts.failure_ppm());
+        }
+        gauges.retry_after = end.attempt.retry_after().or(gauges.retry_after);
+        gauges
+    }
+
+    pub(super) fn emit_settled(&mut self, sent: SentAttempt, end: ReportedEnd, now: Nanos) {
         if !self.effects.has_observers() {
             return;
         }
-        let answered = matches!(attempt.ended(), AttemptEnd::Status(_));
+        let answered = matches!(end.attempt.ended(), AttemptEnd::Status(_));
         let (group, endpoint) = self.subject_names(CallSubject {
             group: sent.group,
-            endpoint: sent.endpoint,
+            label: sent.label,
         });
         let failed = !matches!(
-            effect,
+            end.effect,
             OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled
         );
         let circuit = self.circuits.index_for(sent.group);
-        let vitals = failed.then(|| self.health_gauges(circuit, now));
-        self.effects.emit(EventKind::Settled {
+        let vitals = failed.then(|| self.gauges_at(circuit, end, now));
+        let settled = EventKind::Settled {
             group,
             endpoint,
             permit: sent.id,
-            attempt,
-            effect,
+            attempt: end.attempt,
+            effect: end.effect,
             round_trip: answered.then(|| now.since(sent.at)),
             vitals,
-        });
+        };
+        self.effects.emit_call(sent.label.trace, settled);
         self.emit_meter_events(sent.group);
     }
 }

@@ -40,7 +40,8 @@ pub struct HealthReport {
     pub concurrency: u32,
     /// Concurrency, if it delays waiting calls that the limits allow.
     pub bound: Option<ConcurrencyBound>,
-    /// The slowest limit, if there is one.
+    /// The limit of [`reason`](Self::reason) if it names one, else the slowest for all calls; without such a limit, the
+    /// slowest of a group.
     pub rate: Option<CircuitRate>,
     /// The author of the override, if an operator forces the state.
     pub forced_by: Option<OverrideNote>,
@@ -48,9 +49,11 @@ pub struct HealthReport {
     pub reason: Option<String>,
 }
 
-/// The slowest limit of a circuit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The rate of a limit that holds under a circuit.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CircuitRate {
+    /// The group whose limit it is; without one, it is the API's.
+    pub group: Option<SmolStr>,
     /// The rate in effect.
     pub effective: Rate,
     /// The configured rate.

@@ -155,10 +155,11 @@ impl SharedState {
         for waker in effects.retired {
             catch_panic(|| drop(waker));
         }
-        for what in effects.events {
+        for (trace, what) in effects.events {
             let event = Event {
                 api: self.name.clone(),
                 at: now,
+                trace,
                 what,
             };
             catch_panic(|| self.events.notify(&event));

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 use outflow_core::{Accounting, ClockPair, Cost, HealthOverride, HealthState, Limit, Nanos, Priority};
 
-use super::endpoint::EndpointLabel;
+use super::endpoint::CallLabel;
 use super::explain::OverrideNote;
 use super::group::GroupState;
 use super::state::AdmissionState;
@@ -31,7 +31,7 @@ fn limit(rate: &str) -> Limit {
 fn acquire(state: &mut AdmissionState, group: u32, now: Nanos) -> AcquireResult {
     let request = AcquireRequest {
         group,
-        endpoint: EndpointLabel::default(),
+        label: CallLabel::default(),
         cost: Cost::ONE,
         class: Priority::Normal,
         deadline: WaitDeadline::At(now),

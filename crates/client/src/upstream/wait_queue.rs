@@ -21,7 +21,7 @@ use slab::Slab;
 pub(super) use estimate::{StartEstimate, WaitEstimator};
 pub(super) use request::{AcquireRequest, AcquireResult, PermitParts, QueuePosition, WaitDeadline};
 
-use super::endpoint::EndpointLabel;
+use super::endpoint::CallLabel;
 use super::group_slot;
 use crate::refusal::Refusal;
 use crate::rules::HealthScope;
@@ -52,7 +52,7 @@ pub(super) struct WaitQueues {
 struct Waiter {
     state: WaiterState,
     group: u32,
-    endpoint: EndpointLabel,
+    label: CallLabel,
     class: PriorityClass,
     cost: Cost,
     /// The order of arrival, which never changes.

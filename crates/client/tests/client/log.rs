@@ -14,7 +14,8 @@ use outflow::core::{HealthState, ManualClock, Nanos, WallTime};
 use outflow::event::{DriftChange, EventKind};
 use outflow::log::{LineFormat, Log, LogSettings, LogWriter, TracingObserver};
 use outflow::redact::Scrubber;
-use outflow::{AttemptResult, Events, Observer, Rules, SystemClock, Upstream};
+use outflow::trace::TraceId;
+use outflow::{AcquireOptions, AttemptResult, Event, Events, Observer, Rules, SystemClock, Upstream};
 use tracing::Level;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -79,11 +80,11 @@ fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
         [
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=429 sleep=1.8s {vitals} \
-                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 permit=7 seq=0"
+                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 trace_id=- permit=7 seq=0"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=read_timeout sleep=1.8s {vitals} \
-                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 permit=7 seq=1"
+                 retry_after=2s api=tmdb group=movies endpoint=movies latency_ms=40 trace_id=- permit=7 seq=1"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=HalfOpen event=state_transition from=Throttle \
@@ -101,15 +102,21 @@ fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
 fn a_finished_call_is_logged_with_all_its_identifiers() {
     let mut call = sample_events::finished("/movie/3?key=1");
     call.request_id = "018f-1".into();
-    call.trace_id = Some("4bf9".into());
     call.group = "movies".into();
-    let lines = written(LineFormat::Logfmt, vec![EventKind::Finished(Box::new(call))]);
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::TRACE);
+    let what = EventKind::Finished(Box::new(call));
+    log.observe(&Event {
+        trace: TraceId::new(0x4bf9),
+        ..event("tmdb", what)
+    });
+    pump.drain();
+    let lines: Vec<_> = page.text().lines().map(str::to_owned).collect();
     assert_eq!(
         lines,
         [format!(
             "{HEAD}INFO comp=client event=request retry_after=- api=tmdb group=movies method=GET path=/movie/3 \
              status=200 latency_ms=123 attempt=2 cb_state=CLOSED rl_wait_ms=45 req_id=018f-1 \
-             trace_id=4bf9 seq=0"
+             trace_id=00000000000000000000000000004bf9 seq=0"
         )]
     );
 }
@@ -131,17 +138,21 @@ fn every_other_event_has_its_line() {
         [
             ratelimiter(
                 "DEBUG",
-                "event=waiting reason=turn sleep=1.8s api=tmdb group=movies endpoint=movies cost=3 position=4"
+                "event=waiting reason=turn sleep=1.8s api=tmdb group=movies endpoint=movies trace_id=- cost=3 position=4"
             ),
             ratelimiter(
                 "DEBUG",
-                "event=admitted api=tmdb group=movies endpoint=movies rl_wait_ms=250 permit=7 cost=1"
+                "event=admitted api=tmdb group=movies endpoint=movies rl_wait_ms=250 trace_id=- permit=7 cost=1"
             ),
             ratelimiter(
                 "INFO",
-                "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies endpoint=movies rl_wait_ms=0"
+                "event=refused reason=unknown_group retry_after=1.5s api=tmdb group=movies endpoint=movies rl_wait_ms=0 \
+                 trace_id=-"
             ),
-            ratelimiter("DEBUG", "event=refunded api=tmdb group=movies endpoint=movies permit=7"),
+            ratelimiter(
+                "DEBUG",
+                "event=refunded api=tmdb group=movies endpoint=movies trace_id=- permit=7"
+            ),
             ratelimiter(
                 "WARN",
                 "event=limit_low api=tmdb group=movies limit=50/s window=1s remaining=2 capacity=10"
@@ -157,9 +168,9 @@ fn every_other_event_has_its_line() {
             ratelimiter("WARN", "event=usage_high api=tmdb group=movies used=0.85"),
             ratelimiter("WARN", "event=malformed_headers api=tmdb count=2"),
             ratelimiter("INFO", "event=foreign_use api=tmdb group=movies count=5"),
-            "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s api=tmdb attempt=1".into(),
-            "lvl=WARN comp=client event=unresolved reason=no_such_name api=tmdb".into(),
-            "lvl=DEBUG comp=cache event=lookup reason=stale api=tmdb".into(),
+            "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s api=tmdb attempt=1 trace_id=-".into(),
+            "lvl=WARN comp=client event=unresolved reason=no_such_name api=tmdb trace_id=-".into(),
+            "lvl=DEBUG comp=cache event=lookup reason=stale api=tmdb trace_id=-".into(),
             "lvl=WARN comp=cache event=disk reason=elsewhere".into(),
             "lvl=ERROR comp=tasks event=task_restarting sleep=1s count=2 task=refill".into(),
         ]
@@ -169,8 +180,7 @@ fn every_other_event_has_its_line() {
 // A key that a search relies on is there in every such line.
 #[test]
 fn a_finished_call_has_its_keys_without_values() {
-    let mut call = sample_events::finished("/movie/3");
-    call.trace_id = None;
+    let call = sample_events::finished("/movie/3");
     let kind = EventKind::Finished(Box::new(call));
     let logfmt = written(LineFormat::Logfmt, vec![kind.clone()]).concat();
     assert!(
@@ -207,6 +217,46 @@ fn a_transition_is_logged_with_the_figures_that_led_to_it() {
     let line = line.unwrap_or_else(|| panic!("no transition in {text}"));
     assert!(line.contains("from=Normal to=Throttle reason=streak"), "{line}");
     assert!(line.contains(" consec429=3 err_rate_30s=0.75 "), "{line}");
+    let last = text.lines().rfind(|line| line.contains("event=429"));
+    let last = last.unwrap_or_else(|| panic!("no 429 in {text}"));
+    assert!(
+        last.contains(" consec429=3 err_rate_30s=0.75 "),
+        "the line of its cause: {last}"
+    );
+}
+
+// A search for a trace finds every line of its calls. An hour is longer than any wait that keeps the state, so the
+// second call is refused; the trace is that of the standard's example.
+#[test]
+fn every_line_of_a_call_has_its_trace_and_its_wait() {
+    let (log, mut pump, page) = log(LineFormat::Logfmt, Level::TRACE);
+    let events = Events::new();
+    events.subscribe(Arc::new(log));
+    let rules = Rules {
+        health: outflow::core::HealthConfig::cautious(),
+        ..Rules::with_limit("10/s".parse().expect("a rate"))
+    };
+    let upstream = Upstream::new("tmdb", rules, Arc::new(SystemClock::new()), events).expect("valid");
+    let target = upstream.group("default").expect("there");
+    let traced = AcquireOptions::new().with_trace(TraceId::new(0x4bf9_2f35));
+    let mut permit = upstream.try_acquire_with(target, traced).expect("it goes");
+    permit.sending();
+    let mut headers = http::HeaderMap::new();
+    headers.insert("retry-after", http::HeaderValue::from_static("3600"));
+    permit.settle(AttemptResult::response(429, &headers));
+    upstream.try_acquire_with(target, traced).expect_err("it sleeps");
+    pump.drain();
+    let text = page.text();
+    for (name, key) in [
+        ("admitted", ""),
+        ("429", " retry_after=3600s "),
+        ("refused", " retry_after=3"),
+    ] {
+        let line = text.lines().find(|line| line.contains(&format!("event={name} ")));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {text}"));
+        assert!(line.contains(" trace_id=0000000000000000000000004bf92f35 "), "{line}");
+        assert!(line.contains(key), "{line}");
+    }
 }
 
 #[test]

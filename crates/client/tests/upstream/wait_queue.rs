@@ -114,6 +114,26 @@ fn a_report_says_when_concurrency_binds_and_not_a_limit() {
     assert_eq!(bed.upstream.concurrency_bounds(), [], "the limit is used up as well");
 }
 
+// The API allows 50/s and a group 1/s of it: the sentence and the rate are those of one limit, and of the API's as
+// long as none binds.
+#[test]
+fn a_report_has_the_rate_of_the_limit_that_its_reason_names() {
+    let bed = TestBed::new(two_groups());
+    let shown = || {
+        let health = bed.upstream.report().health.remove(0);
+        let rate = health.rate.expect("limits");
+        let group = rate.group.unwrap_or_default();
+        (group, rate.effective.to_string(), health.reason.unwrap_or_default())
+    };
+    assert_eq!(shown(), ("".into(), "50/s".to_owned(), String::new()));
+    let slow = CallRequest::new(bed.group("slow"));
+    bed.caller(slow).goes();
+    let _waits = bed.waiting(slow);
+    let (group, rate, reason) = shown();
+    assert_eq!((group.as_str(), rate.as_str()), ("slow", "1/s"));
+    assert_eq!(reason, "1 call waits: the limit of 1/s is used up");
+}
+
 #[test]
 fn a_passed_deadline_still_admits_a_call_that_can_go_now() {
     let bed = TestBed::new(rules(vec![by_sending("1/s")]));

@@ -2,7 +2,7 @@
 
 use http::header::AUTHORIZATION;
 use outflow_core::Cost;
-use outflow_mock::{ArrivalVerdict, MockApi, MockResponse, Quota, Received};
+use outflow_mock::{ArrivalVerdict, MockApi, MockResponse, Quota, Received, TokenCount};
 
 use crate::support::{header, said_to, serving, status};
 
@@ -20,7 +20,7 @@ fn question(key: &str, max_tokens: u32) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_chat_api_counts_the_tokens_of_each_request() {
     let tokens = Quota::sliding("1000/10s".parse().expect("a rate"));
-    let builder = MockApi::builder().limit(tokens).counting_tokens();
+    let builder = MockApi::builder().limit(tokens).counting_tokens(TokenCount::Asked);
     let server = serving(builder.answer("/**", MockResponse::chat()));
     for expected in ["200", "200", "429"] {
         let response = said_to(&server, &question("k", 499)).await;

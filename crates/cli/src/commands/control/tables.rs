@@ -52,13 +52,16 @@ fn until(health: &Value) -> String {
     }
 }
 
-/// Formats the rate in effect, with the configured one where they differ.
+/// Formats the rate in effect, with the configured one where they differ and the group whose limit it is.
 fn rate(health: &Value) -> String {
-    let (effective, configured) = (field(health, "rate"), field(health, "configured_rate"));
-    if effective == configured {
-        return effective;
+    let (mut rate, configured) = (field(health, "rate"), field(health, "configured_rate"));
+    if rate != configured {
+        rate = format!("{rate} of {configured}");
     }
-    format!("{effective} of {configured}")
+    match part(health, "rate_group").as_str() {
+        Some(group) if field(health, "group") != group => format!("{rate} ({group})"),
+        _ => rate,
+    }
 }
 
 /// Formats all limits with their use.
@@ -197,10 +200,10 @@ mod tests {
             "version": "1.2.3", "uptime_ms": 3_720_000,
             "apis": [{ "name": "shop", "waiting": 3, "health": [
                 { "group": null, "state": "Sleep", "held": null, "until_ms": 1_500, "rate": "19/s",
-                  "configured_rate": "35/s", "in_flight": 0, "concurrency": 16, "error_ppm": 215_000,
+                  "rate_group": "orders", "configured_rate": "35/s", "in_flight": 0, "concurrency": 16, "error_ppm": 215_000,
                   "why": "8 calls in a row failed" },
                 { "group": "mail", "state": "Sleep", "held": "offline", "until_ms": 0, "rate": "35/s",
-                  "configured_rate": "35/s", "in_flight": 0, "concurrency": 0, "error_ppm": 0, "why": null },
+                  "rate_group": "mail", "configured_rate": "35/s", "in_flight": 0, "concurrency": 0, "error_ppm": 0, "why": null },
             ]}],
         });
         let table = status(&snapshot);
@@ -209,7 +212,7 @@ mod tests {
             "-",
             "Sleep",
             "1.5 s",
-            "19/s of 35/s",
+            "19/s of 35/s (orders)",
             "0 of 16",
             "3",
             "21.5 %",

@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use outflow::Outflow;
 use outflow::config::{Environment, Source};
 use outflow_core::{Rate, Share};
-use outflow_mock::{Builder, Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server};
+use outflow_mock::{Builder, Dialect, Latency, MockApi, MockResponse, Quota, Script, ScriptMatch, Server, TokenCount};
 
 /// Three mock APIs: a strict one, a strict one with random failures, and a chat API.
 pub(super) struct MockApis {
@@ -106,7 +106,8 @@ fn config(urls: &[String; 3], port: u16, admin_port: u16) -> Source {
          [apis.chat]\nbase_url = \"{chat}\"\napi_key_env = \"{CHAT_VARIABLE}\"\n\
          limits = [\n\
          \x20   {{ rate = \"{CHAT_RATE}\", counts = \"calls\", accounting = \"safe\" }},\n\
-         \x20   {{ rate = \"{CHAT_TOKENS}\", counts = \"tokens\" }},\n]\n"
+         \x20   {{ rate = \"{CHAT_TOKENS}\", counts = \"tokens\" }},\n]\n\
+         routes = [{{ path = \"/chat/completions\", group = \"default\", cost = {CHAT_COST} }}]\n"
     );
     Source::new("dev", text)
 }
@@ -125,12 +126,13 @@ fn flaky() -> anyhow::Result<Builder> {
     Ok(api.dialect(Dialect::Ietf).script(script))
 }
 
-/// Builds an API that counts calls and tokens, and knows one key.
+/// Builds an API that counts calls and the tokens that it used, and knows one key. What a call asks for is in its body,
+/// which Outflow does not read: the longest completion would be throttled, or never fit.
 fn chat() -> anyhow::Result<Builder> {
     let api = common(MockResponse::chat())
         .limit(quota(CHAT_RATE)?.counting_calls())
         .limit(quota(CHAT_TOKENS)?.named("tokens"))
-        .counting_tokens()
+        .counting_tokens(TokenCount::Used)
         .requiring(AUTHORIZATION, &format!("Bearer {CHAT_KEY}"));
     Ok(api.dialect(Dialect::OpenAi))
 }
@@ -159,6 +161,9 @@ const BULK_RATE: &str = "5/s";
 const FLAKY_RATE: &str = "5/s";
 
 const CHAT_RATE: &str = "10/s";
+
+/// More than a short question and its completion use, so that a call without `Outflow-Cost` is never throttled.
+const CHAT_COST: u32 = 100;
 
 /// Two prompts of 400 tokens, as in the recipes; the third call waits, but not for long.
 const CHAT_TOKENS: &str = "1000/10s";

@@ -66,6 +66,7 @@ fn emit_disk_state(events: &Events, state: DiskState) {
     events.emit(|| Event {
         api: SELF_API,
         at: SystemClock::new().now(),
+        trace: crate::trace::TraceId::NONE,
         what: EventKind::Disk { state },
     });
 }

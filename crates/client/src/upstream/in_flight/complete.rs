@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use outflow_core::{Cost, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass};
+use outflow_core::{
+    AttemptReport, Cost, HealthChange, HealthTicket, LimitChange, Nanos, Outcome, OutcomeClass, TransitionFigures,
+};
 
 use super::super::circuit::PathThrottle;
-use super::super::endpoint::{CallSubject, EndpointLabel};
+use super::super::endpoint::{CallLabel, CallSubject};
 use super::super::permit::{AttemptResult, LimitFeedback, Verdict};
 use super::super::state::AdmissionState;
 use super::StampResult;
 use crate::event::EventKind;
+use crate::trace::TraceId;
 use crate::upstream::permit_pool::PermitPool;
 
 /// An attempt whose response has begun and whose body has not ended.
@@ -27,9 +30,18 @@ pub(in crate::upstream) struct ResponseInProgress {
 pub(in crate::upstream) struct SentAttempt {
     pub(in crate::upstream) id: u64,
     pub(in crate::upstream) group: u32,
-    pub(in crate::upstream) endpoint: EndpointLabel,
+    pub(in crate::upstream) label: CallLabel,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) at: Nanos,
+}
+
+/// End of an attempt or of its body, as its event reports it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::upstream) struct ReportedEnd {
+    pub(in crate::upstream) attempt: AttemptReport,
+    pub(in crate::upstream) effect: OutcomeClass,
+    /// Figures of the transition that it caused: the new state has counted nothing.
+    pub(in crate::upstream) figures: Option<TransitionFigures>,
 }
 
 impl PermitPool {
@@ -77,19 +89,27 @@ impl AdmissionState {
         attempt.is_some_and(|known| self.pool.circuits.is_revoked(known.circuit, known.id))
     }
 
+    /// Sets the trace of an attempt.
+    pub(in crate::upstream) fn set_trace(&mut self, attempt: usize, trace: TraceId) {
+        if let Some(known) = self.pool.in_flight.get_mut(attempt) {
+            known.label.trace = trace;
+        }
+    }
+
     /// Refunds an unused permit.
     pub(in crate::upstream) fn refund(&mut self, attempt: usize, now: Nanos) {
         let pool = &mut self.pool;
         if pool.effects.has_observers()
             && let Some(known) = pool.in_flight.get(attempt)
         {
-            let permit = known.id;
-            let (group, endpoint) = pool.subject_names(known.subject());
-            pool.effects.emit(EventKind::Refunded {
+            let (permit, subject) = (known.id, known.subject());
+            let (group, endpoint) = pool.subject_names(subject);
+            let refunded = EventKind::Refunded {
                 group,
                 endpoint,
                 permit,
-            });
+            };
+            pool.effects.emit_call(subject.label.trace, refunded);
         }
         pool.refund(attempt, now);
         self.dispatch(now);
@@ -107,7 +127,7 @@ impl AdmissionState {
         let sent = SentAttempt {
             id: known.id,
             group: known.group,
-            endpoint: known.endpoint,
+            label: known.label,
             cost: known.cost,
             at: sent.unwrap_or(known.granted),
         };
@@ -142,14 +162,19 @@ impl AdmissionState {
         if matches!(effect, OutcomeClass::Success | OutcomeClass::Neutral) {
             self.pool.observe_latency(known.circuit, now.since(sent.at));
         }
-        match effect {
-            OutcomeClass::Success => {}
+        let figures = match effect {
+            OutcomeClass::Success => None,
             _ if is_lowered || is_about_path => self.record(&mut response, classified.outcome.explained(), now),
             _ => self.record(&mut response, classified.outcome, now),
-        }
-        // The event of a throttle response counts that response.
+        };
+        // The event of a throttle response counts that response, with the figures before a reset.
         if !result.counted {
-            self.pool.emit_settled(sent, report, effect, now);
+            let end = ReportedEnd {
+                attempt: report,
+                effect,
+                figures,
+            };
+            self.pool.emit_settled(sent, end, now);
         }
         if let Some(headers) = result.headers {
             let marks = known.marks.as_deref();
@@ -193,8 +218,13 @@ impl AdmissionState {
         let report = self.pool.reader().read_attempt(result);
         let classified = self.pool.settings.policy.classify(&report);
         let effect = classified.outcome.effect();
-        self.record(&mut response, classified.outcome, now);
-        self.pool.emit_broken(&response, report, effect, now);
+        let figures = self.record(&mut response, classified.outcome, now);
+        let end = ReportedEnd {
+            attempt: report,
+            effect,
+            figures,
+        };
+        self.pool.emit_broken(&response, end, now);
         self.end_call(&response, now);
         Verdict {
             effect,
@@ -216,13 +246,16 @@ impl AdmissionState {
         self.dispatch_if_freed(now);
     }
 
-    fn record(&mut self, response: &mut ResponseInProgress, outcome: Outcome, now: Nanos) {
-        let Some(ticket) = response.ticket.take() else {
-            return;
-        };
+    /// Records an outcome; returns the figures that led to a transition, which the new state no longer has.
+    fn record(&mut self, response: &mut ResponseInProgress, outcome: Outcome, now: Nanos) -> Option<TransitionFigures> {
+        let ticket = response.ticket.take()?;
         let entropy = self.pool.circuits.entropy();
         let circuit = self.pool.circuits.get_mut(response.circuit);
         let change = circuit.health.record(now, ticket, outcome, entropy);
         self.apply_change(response.circuit, change, now);
+        match change {
+            HealthChange::Moved(transition) => Some(transition.figures),
+            HealthChange::None | HealthChange::Cooling { .. } => None,
+        }
     }
 }

@@ -33,7 +33,7 @@ impl PermitPool {
         Ok(self.in_flight.attempts.insert(InFlightAttempt {
             id,
             group: request.group,
-            endpoint: request.endpoint,
+            label: request.label,
             origin: request.group,
             circuit,
             cost: request.cost,

@@ -4,7 +4,7 @@ use outflow_core::{AlertChange, Cost, HealthState, Nanos};
 use smol_str::SmolStr;
 
 use super::super::circuit::Circuit;
-use super::super::explain::LimitRates;
+use super::super::explain::OwnedRates;
 use super::super::group::{GroupState, unused_limits};
 use super::super::group_slot;
 use super::super::limits::{FitPace, FitTime, ScopeLimits};
@@ -86,8 +86,7 @@ impl ReportCollector<'_> {
     fn health_report(&mut self, circuit: usize) -> HealthReport {
         let group = self.pool.circuit_group(circuit);
         let bound = self.concurrency_bound(circuit);
-        let rate = self.pool.circuit_rate(circuit, self.now);
-        let reason = self.status_reason(circuit);
+        let (reason, rate) = self.status(circuit);
         let circuit = self.pool.circuits.get_mut(circuit);
         let snapshot = circuit.health.snapshot(self.now);
         HealthReport {
@@ -142,7 +141,7 @@ impl ReportCollector<'_> {
     }
 
     /// Returns the limit that allows no call of a group now, the one that does so longest.
-    pub(in crate::upstream) fn used_up_limit(&mut self, group: u32) -> Option<LimitRates> {
+    pub(in crate::upstream) fn used_up_limit(&mut self, group: u32) -> Option<OwnedRates> {
         let (now, none) = (self.now, QueueAhead::default());
         let time = FitTime {
             now,
@@ -154,9 +153,12 @@ impl ReportCollector<'_> {
         if own.at.max(shared.at) <= now {
             None
         } else if shared.at > own.at {
-            self.pool.limits.shared.rates_of(shared.limit?, now)
+            let rates = self.pool.limits.shared.rates_of(shared.limit?, now)?;
+            Some(OwnedRates { group: None, rates })
         } else {
-            self.pool.own(group, now).rates_of(own.limit?, now)
+            let rates = self.pool.own(group, now).rates_of(own.limit?, now)?;
+            let group = Some(self.pool.limits.group(group).name.clone());
+            Some(OwnedRates { group, rates })
         }
     }
 

@@ -11,7 +11,7 @@ use outflow_core::{HealthState, Nanos};
 use super::super::admission_check::{BlockedBy, StartRequest};
 use super::super::circuit::{Circuits, circuit_index};
 use super::super::effects::EffectQueue;
-use super::super::endpoint::EndpointLabel;
+use super::super::endpoint::CallLabel;
 use super::super::group_slot;
 use super::super::in_flight::StampResult;
 use super::super::limits::FreedBy;
@@ -282,7 +282,7 @@ impl AdmissionState {
         let Some(waiter) = self.wait.waiters.get(key) else {
             return Ok(());
         };
-        let (endpoint, cost, deadline) = (waiter.endpoint, waiter.cost, waiter.deadline);
+        let (label, cost, deadline) = (waiter.label, waiter.cost, waiter.deadline);
         let is_hopeless = waiter.ends_call && deadline < now.saturating_add(self.expected_latency(group));
         if deadline < now || is_hopeless {
             self.refuse_late_waiter(key, now);
@@ -290,7 +290,7 @@ impl AdmissionState {
         }
         let start = StartRequest {
             group,
-            endpoint,
+            label,
             cost,
             is_behind: false,
         };
@@ -336,7 +336,7 @@ impl AdmissionState {
             return PermitParts {
                 attempt,
                 id: 0,
-                endpoint: EndpointLabel::default(),
+                label: CallLabel::default(),
                 waited,
                 counts_sends: true,
             };
@@ -345,18 +345,19 @@ impl AdmissionState {
         self.pool.limits.group_mut(subject.group).admitted += 1;
         if self.pool.effects.has_observers() {
             let (group, endpoint) = self.pool.subject_names(subject);
-            self.pool.effects.emit(EventKind::Admitted {
+            let admitted = EventKind::Admitted {
                 group,
                 endpoint,
                 permit: id,
                 cost,
                 waited,
-            });
+            };
+            self.pool.effects.emit_call(subject.label.trace, admitted);
         }
         PermitParts {
             attempt,
             id,
-            endpoint: subject.endpoint,
+            label: subject.label,
             waited,
             counts_sends: self.pool.limits.counts_sends(subject.group),
         }

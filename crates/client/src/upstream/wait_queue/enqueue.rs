@@ -28,7 +28,7 @@ impl WaitQueues {
         self.waiters.insert(Waiter {
             state: WaiterState::Detached,
             group: request.group,
-            endpoint: request.endpoint,
+            label: request.label,
             class: request.class,
             cost: request.cost,
             number,
@@ -59,7 +59,7 @@ impl WaitQueues {
         let waiter = self.waiters.get(key)?;
         Some(AcquireRequest {
             group: waiter.group,
-            endpoint: waiter.endpoint,
+            label: waiter.label,
             cost: waiter.cost,
             class: waiter.class,
             deadline: WaitDeadline::At(waiter.deadline),
@@ -93,7 +93,7 @@ impl AdmissionState {
         }
         let start = StartRequest {
             group: request.group,
-            endpoint: request.endpoint,
+            label: request.label,
             cost: request.cost,
             is_behind: !self.wait.is_empty(),
         };
@@ -268,7 +268,7 @@ impl AdmissionState {
         let span = now.since(waiter.since);
         let subject = CallSubject {
             group: waiter.group,
-            endpoint: waiter.endpoint,
+            label: waiter.label,
         };
         let refusal = self.count_refusal(subject, reason, retry_after, span);
         if let Some(waiter) = self.wait.waiters.get_mut(key) {
@@ -291,12 +291,13 @@ impl AdmissionState {
         let refusal = Refusal { reason, retry_after };
         if self.pool.effects.has_observers() {
             let (group, endpoint) = self.pool.subject_names(subject);
-            self.pool.effects.emit(EventKind::Refused {
+            let refused = EventKind::Refused {
                 group,
                 endpoint,
                 refusal: refusal.clone(),
                 waited,
-            });
+            };
+            self.pool.effects.emit_call(subject.label.trace, refused);
         }
         refusal
     }
@@ -304,12 +305,13 @@ impl AdmissionState {
     fn emit_waiting(&mut self, request: AcquireRequest, explanation: WaitEstimate) {
         if self.pool.effects.has_observers() {
             let (group, endpoint) = self.pool.subject_names(request.subject());
-            self.pool.effects.emit(EventKind::Waiting {
+            let waiting = EventKind::Waiting {
                 group,
                 endpoint,
                 cost: request.cost,
                 explanation,
-            });
+            };
+            self.pool.effects.emit_call(request.label.trace, waiting);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos};
 
-use super::super::endpoint::{CallSubject, EndpointLabel};
+use super::super::endpoint::{CallLabel, CallSubject};
 use super::PriorityClass;
 use crate::refusal::Refusal;
 use crate::rules::WaitMode;
@@ -13,7 +13,7 @@ use crate::rules::WaitMode;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct AcquireRequest {
     pub(in crate::upstream) group: u32,
-    pub(in crate::upstream) endpoint: EndpointLabel,
+    pub(in crate::upstream) label: CallLabel,
     pub(in crate::upstream) cost: Cost,
     pub(in crate::upstream) class: PriorityClass,
     pub(in crate::upstream) deadline: WaitDeadline,
@@ -45,7 +45,7 @@ impl AcquireRequest {
     pub(super) const fn subject(&self) -> CallSubject {
         CallSubject {
             group: self.group,
-            endpoint: self.endpoint,
+            label: self.label,
         }
     }
 
@@ -72,7 +72,7 @@ pub(in crate::upstream) enum AcquireResult {
 pub(in crate::upstream) struct PermitParts {
     pub(in crate::upstream) attempt: usize,
     pub(in crate::upstream) id: u64,
-    pub(in crate::upstream) endpoint: EndpointLabel,
+    pub(in crate::upstream) label: CallLabel,
     pub(in crate::upstream) waited: Duration,
     /// True if a limit counts from the sending, which then has to be reported.
     pub(in crate::upstream) counts_sends: bool,

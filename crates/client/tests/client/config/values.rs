@@ -62,12 +62,15 @@ fn the_parser_reads_every_form_of_a_limit() {
             { rate = "3/s", pacing = { max_delay = "1s" } },
             { rate = "4/s", counts = "calls" },
             { rate = "50/10s", accounting = "auto" },
+            "0.35/s",
         ]
     "#;
     let limits = stock(more).rules.limits;
     assert_eq!(
         rates(&limits),
-        ["10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s", "50/10s"]
+        [
+            "10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s", "50/10s", "7/20s"
+        ]
     );
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(

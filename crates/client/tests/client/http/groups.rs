@@ -97,7 +97,14 @@ async fn a_finished_call_event_has_every_field_of_its_log_line() {
         (finished.status, finished.code, finished.reason),
         (StatusLabel::ClientError, Some(404), None)
     );
-    assert_eq!((finished.attempts, finished.trace_id.as_deref()), (1, Some(trace)));
+    assert_eq!(finished.attempts, 1);
+    for event in recorder.all() {
+        assert_eq!(
+            event.trace.to_string(),
+            trace,
+            "every event of the call names its trace: {event:?}"
+        );
+    }
     assert_eq!(finished.request_id.len(), 36);
     let audit = mock.audit();
     let (_, sent) = &audit.arrivals()[0].headers[0];

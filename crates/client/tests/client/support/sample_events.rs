@@ -20,6 +20,7 @@ pub(crate) fn event(api: &str, what: EventKind) -> Event {
     Event {
         api: SmolStr::new(api),
         at: Nanos::from_secs(100),
+        trace: outflow::trace::TraceId::default(),
         what,
     }
 }
@@ -211,7 +212,6 @@ pub(crate) fn finished(text: &str) -> CallFinished {
         waited: Duration::from_millis(45),
         retry_after: None,
         request_id: SmolStr::new(text),
-        trace_id: Some(SmolStr::new(text)),
     }
 }
 

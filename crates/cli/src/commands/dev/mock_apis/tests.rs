@@ -10,22 +10,22 @@ use outflow_mock::{MockApi, Server};
 use outflow_testkit::{Background, LinkLatency, VirtualNet, VirtualTime};
 use tokio::time::interval;
 
-use super::{MockApis, config, flaky};
+use super::{MockApis, chat, config, flaky};
 
-/// Returns the API `flaky` as `dev` configures it, at the address of this server.
-fn configured(server: &Server) -> Api {
+/// Returns an API as `dev` configures it, at the address of this server.
+fn configured(name: &str, server: &Server) -> Api {
     let urls = [server.url(), server.url(), server.url()];
     let config = Config::read(&[config(&urls, 0, 0)], &MockApis::environment());
     let apis = config.expect("valid").apis.into_iter();
-    let mut flaky = apis.filter(|api| api.name == "flaky");
-    flaky.next().expect("it is configured")
+    let mut named = apis.filter(|api| api.name == name);
+    named.next().expect("it is configured")
 }
 
 /// Connects a client to the API over a network in virtual time.
-fn connect(mock: &MockApi) -> (Outflow, Background<()>) {
+fn connect(name: &str, mock: &MockApi) -> (Outflow, Background<()>) {
     let net = VirtualNet::new(1, LinkLatency::from_delay(Duration::ZERO));
     let server = Arc::new(mock.in_memory());
-    let client = Outflow::builder().api(configured(&server));
+    let client = Outflow::builder().api(configured(name, &server));
     let listener = net.clone();
     let client =
         client
@@ -50,7 +50,7 @@ fn connect(mock: &MockApi) -> (Outflow, Background<()>) {
 #[tokio::test(start_paused = true)]
 async fn the_flaky_api_of_dev_stays_lively_for_a_day() {
     let mock = flaky().expect("constants").build().expect("valid");
-    let (client, _accepting) = connect(&mock);
+    let (client, _accepting) = connect("flaky", &mock);
     let mut second = interval(Duration::from_secs(1));
     let mut worst = u32::MAX;
     for hour in 0..24_u32 {
@@ -68,6 +68,33 @@ async fn the_flaky_api_of_dev_stays_lively_for_a_day() {
         worst = worst.min(good);
     }
     assert!(worst >= 3_000, "{worst} of 3,600");
+}
+
+// A library of OpenAI says no cost, and asks for completions from none to more than the whole limit. Four programs at
+// once keep the limit of tokens busy for an hour.
+#[tokio::test(start_paused = true)]
+async fn the_chat_api_of_dev_throttles_no_call() {
+    let mock = chat().expect("constants").build().expect("valid");
+    let (client, _accepting) = connect("chat", &mock);
+    let end = tokio::time::Instant::now() + Duration::from_secs(3_600);
+    let programs = [0, 5, 380, 4_000].map(|most| {
+        let client = client.clone();
+        tokio::spawn(async move {
+            let question = format!("{{\"messages\":[{{\"content\":\"Why should I wait?\"}}],\"max_tokens\":{most}}}");
+            while tokio::time::Instant::now() < end {
+                let call = client.post("chat", "/chat/completions").body(question.clone());
+                let status = call.send().await.map(|response| response.status());
+                assert_eq!(status.expect("a response"), 200, "{most}");
+            }
+        })
+    });
+    for program in programs {
+        program.await.expect("every call succeeds");
+    }
+    let totals = mock.totals();
+    assert_eq!(totals.refused, 0);
+    // 1,000 tokens in ten seconds are ten calls that reserve 100 each.
+    assert!((3_500..=3_610).contains(&totals.seen), "{}", totals.seen);
 }
 
 // A user who calls the mock past Outflow has no key.
