@@ -93,9 +93,10 @@ impl<S: JobStore> RunningJob<S> {
     pub(crate) async fn run(mut self, executor: &Executor, permission: StartPermission) {
         let (context, job) = (&self.context, &self.job);
         let (permits, scheduled) = acquire_permits(context, executor, job, permission).await;
-        let end = match permits {
-            Ok(permits) => self.attempt(executor, permits).await,
-            Err(end) => end,
+        let end = match (permits, self.lane.abandoned_error(self.job.token.job)) {
+            (Ok(_unused), Some(error)) => failed(error),
+            (Ok(permits), None) => self.attempt(executor, permits).await,
+            (Err(end), _) => end,
         };
         if let Some(scheduled) = scheduled
             && matches!(end, JobEnd::Returned)

@@ -8,7 +8,7 @@
 //!
 //! A job that failed while the API served others is no witness: jobs that can never succeed must not hold up all
 //! others, nor each other. So a job that fails again, though the API served a call in between, pays for it. The last
-//! jobs of a lane have no others beside them: after a quarter of an hour without a success they end.
+//! jobs of a lane have no others beside them: after a quarter of an hour without a success, the next failure ends them all.
 
 use std::time::Duration;
 
@@ -69,10 +69,13 @@ impl FailureJudge<'_> {
                 message: failure.message.clone(),
             }),
             // Further attempts would keep the API asleep for other callers.
-            FailureCause::Job if self.is_left_alone() => Some(JobEnd::Failed {
-                message: failure.message.clone(),
-                result: failure.result.clone(),
-            }),
+            FailureCause::Job if self.is_left_alone() => {
+                self.lane.abandon();
+                Some(JobEnd::Failed {
+                    message: failure.message.clone(),
+                    result: failure.result.clone(),
+                })
+            }
             FailureCause::Job | FailureCause::Unclear => None,
         }
     }

@@ -66,6 +66,8 @@ struct HistoryState {
     last_first_attempt: Nanos,
     /// True if jobs wait in the lane's queue.
     has_queued: bool,
+    /// True if one of the last jobs ended because the API served no call for long.
+    is_abandoned: bool,
 }
 
 /// Outcome of one job, as evidence about its API.
@@ -167,6 +169,22 @@ impl LaneHistory {
         self.state.lock().last_first_attempt
     }
 
+    /// Ends the jobs that failed before without another attempt, until the API serves a job or a new one comes.
+    pub(super) fn abandon(&self) {
+        self.state.lock().is_abandoned = true;
+    }
+
+    /// Returns the error of a job that failed before, if the lane is abandoned.
+    pub(super) fn abandoned_error(&self, job: u64) -> Option<String> {
+        let state = self.state.lock();
+        let error = state.last_error.as_ref().filter(|_| state.is_abandoned)?;
+        let has_failed = state
+            .recent
+            .iter()
+            .any(|sign| sign.job == job && sign.outcome != SignKind::Served);
+        has_failed.then(|| error.message.clone())
+    }
+
     /// Returns the end of a job's last attempt, if it failed.
     pub(super) fn last_failure(&self, job: u64) -> Option<Nanos> {
         let state = self.state.lock();
@@ -179,9 +197,11 @@ impl LaneHistory {
         let mut state = self.state.lock();
         let before = state.recent.len();
         state.recent.retain(|known| known.job != sign.job);
-        if state.recent.len() == before {
+        let is_first = state.recent.len() == before;
+        if is_first {
             state.last_first_attempt = state.last_first_attempt.max(sign.ended);
         }
+        state.is_abandoned &= !is_first && sign.outcome != SignKind::Served;
         if state.recent.len() == MAX_SIGNS {
             state.recent.pop_front();
         }
