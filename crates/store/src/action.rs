@@ -75,9 +75,7 @@ impl ActionStage {
 /// Returns the reason for which the jobs of an action that timed out end.
 pub(crate) fn timeout_reason(timeout: Duration) -> String {
     let seconds = timeout.as_secs_f64();
-    format!(
-        "the action made no progress for {seconds} s, its timeout: submit the job with another id and a longer timeout"
-    )
+    format!("the action made no progress for {seconds} s, its timeout: submit the job again with a longer timeout")
 }
 
 /// Returns a reason with the last error of its job, if there is one.

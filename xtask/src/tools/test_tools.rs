@@ -4,11 +4,12 @@ use super::ToolRequirement;
 
 /// Tools with a word in the names of the tests that need them; without the tool, the runner skips
 /// these tests.
-pub(crate) const SERVER_TOOLS: [(ToolRequirement, &str); 6] = [
+pub(crate) const SERVER_TOOLS: [(ToolRequirement, &str); 7] = [
     (CHROMIUM, "chromium"),
     (REDIS, "redis"),
     (PROMTOOL, "promtool"),
     (STRACE, "strace"),
+    (TMUX, "tmux"),
     (VALKEY, "valkey"),
     (NEWMAN, "newman"),
 ];
@@ -95,6 +96,10 @@ const STRACE: ToolRequirement = ToolRequirement::apt(
     "strace",
     "tests replay every write and sync of a process as a power cut would leave them",
 );
+
+/// Terminal without a window.
+const TMUX: ToolRequirement =
+    ToolRequirement::apt("tmux", &["tmux -V"], "tmux", "tests read the screen that a person sees");
 
 /// Runner of Postman collections.
 const NEWMAN: ToolRequirement = ToolRequirement::commands(

@@ -80,13 +80,13 @@ async fn the_fixed_scheduler_defers_jobs_repeatedly_and_saves_nothing() {
     assert!(max <= 100, "{max}");
 }
 
+// A hundred go at once, and each of the other 900 is deferred once: the formula's wait ends when its turn comes.
 #[tokio::test(start_paused = true)]
 async fn the_backoff_scheduler_defers_jobs_less_often() {
     let (took, throttles, max, saved) = run_thousand(SchedulerKind::Backoff).await;
-    assert!(took <= Duration::from_secs(12), "{took:?}");
-    assert!((900..=1_300).contains(&throttles), "{throttles}");
+    assert!(took <= Duration::from_millis(10_100), "{took:?}");
     assert!(max <= 100, "{max}");
-    assert_eq!(saved, 4_510 - throttles, "the prediction less the refusals");
+    assert_eq!((throttles, saved), (900, 3_610), "the prediction is 4,510");
 }
 
 // Two of seven jobs fail once while the API serves the others: both wait for a second, as the formula says for two

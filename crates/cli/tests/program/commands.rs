@@ -14,6 +14,7 @@ mod bulk_run;
 mod bulk_serve;
 mod bulk_submit;
 mod bulk_suspended;
+mod bulk_terminal;
 mod call;
 mod check;
 mod completions;

@@ -205,7 +205,12 @@ async fn list_actions(runner: &ScriptRunner, what: &str, limit: usize) -> StoreR
 
 /// Ends an action that timed out, or whose cancelling process died, and cleans it.
 async fn end_overdue(store: &RedisStore, id: &Name) -> StoreResult<()> {
-    store.runner.run(action_call(&store.runner, id, "fail")).await?;
+    let mut call = action_call(&store.runner, id, "fail");
+    // A pause of its tenants stops it like a pause of its own.
+    if store.action(id).await?.is_some_and(|report| report.held > 0) {
+        call.push("held");
+    }
+    store.runner.run(call).await?;
     match store.action(id).await? {
         Some(report) if matches!(report.stage, ActionStage::Failed | ActionStage::Cancelled) => {
             clean(&store.runner, id).await.map(drop)

@@ -223,6 +223,8 @@ macro_rules! contract {
             an_action_past_its_timeout_fails_and_cancels_the_rest
             an_action_times_out_after_its_last_progress
             a_paused_action_does_not_time_out
+            a_paused_tenant_stops_the_timeout
+            a_cancelled_job_can_be_submitted_again
             an_action_ends_after_the_claims_of_a_dead_worker
             a_cancelled_action_finishes_without_open_jobs
             a_notified_action_stays_notified_after_requeues_and_purges

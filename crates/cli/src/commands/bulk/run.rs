@@ -66,7 +66,7 @@ pub(crate) struct RunCommand {
     /// Skip invalid lines instead of sending nothing.
     #[arg(long)]
     skip_invalid: bool,
-    /// Send nothing: print the least time that the run takes.
+    /// Send nothing: estimate the time of the run by limits and latency.
     #[arg(long)]
     dry_run: bool,
     /// Assume this time of a call in a dry run, for bounds on calls in flight.

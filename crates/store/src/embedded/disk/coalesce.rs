@@ -19,9 +19,18 @@ use crate::embedded::state::job_entry::IdRun;
 pub(crate) struct CoalescedOps {
     /// The last mark of each job, or nothing if its mark is deleted.
     marks: BTreeMap<u64, Option<JobMark>>,
-    /// Finished jobs, and their end in milliseconds.
-    over: Vec<(u64, i64)>,
+    /// Finished jobs, their end in milliseconds, and what becomes of their names.
+    over: Vec<(u64, i64, NameFate)>,
     runs: Vec<IdRun>,
+}
+
+/// What becomes of the name of an ended job.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum NameFate {
+    /// It stays known for a while, so that the job is not repeated.
+    Expires,
+    /// It is free at once: the job was cancelled, and its caller may submit it again.
+    Free,
 }
 
 impl CoalescedOps {
@@ -33,10 +42,10 @@ impl CoalescedOps {
         self.marks.insert(seq, None);
     }
 
-    /// Deletes a finished job with its mark; its name expires later.
-    pub(crate) fn end_job(&mut self, seq: u64, at: WallTime) {
+    /// Deletes a finished job with its mark.
+    pub(crate) fn end_job(&mut self, seq: u64, at: WallTime, name: NameFate) {
         self.marks.remove(&seq);
-        self.over.push((seq, to_millis(at)));
+        self.over.push((seq, to_millis(at), name));
     }
 
     /// Deletes a run whose last job is over.
@@ -54,9 +63,10 @@ impl CoalescedOps {
             }
         }
         over.sort_unstable();
-        for range in over.chunk_by(|(a, at), (b, then)| *b == a + 1 && at == then) {
-            if let ([(first, at), ..], [.., (last, _)]) = (range, range) {
-                delete_jobs(disk, *first, *last, *at)?;
+        for range in over.chunk_by(|(a, at, name), (b, then, its)| *b == a + 1 && (at, name) == (then, its)) {
+            if let ([(first, at, name), ..], [.., (last, ..)]) = (range, range) {
+                end_names(disk, *first, *last, *at, *name)?;
+                delete_jobs(disk, *first, *last)?;
             }
         }
         runs.into_iter().try_for_each(|run| delete_run(disk, run))
@@ -87,11 +97,24 @@ fn write_marks(disk: &Connection, first: u64, last: u64, mark: Option<JobMark>) 
     disk.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-fn delete_jobs(disk: &Connection, first: u64, last: u64, at: i64) -> rusqlite::Result<()> {
+fn end_names(disk: &Connection, first: u64, last: u64, at: i64, name: NameFate) -> rusqlite::Result<()> {
     let (first, last) = (to_sql(first), to_sql(last));
-    let sql = "UPDATE name SET until = ?3 + remember WHERE name IN \
-               (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
-    disk.prepare_cached(sql)?.execute(params![first, last, at])?;
+    match name {
+        NameFate::Expires => {
+            let sql = "UPDATE name SET until = ?3 + remember WHERE name IN \
+                       (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
+            disk.prepare_cached(sql)?.execute(params![first, last, at]).map(drop)
+        }
+        NameFate::Free => {
+            let sql = "DELETE FROM name WHERE name IN \
+                       (SELECT name FROM job WHERE seq BETWEEN ?1 AND ?2 AND name IS NOT NULL)";
+            disk.prepare_cached(sql)?.execute(params![first, last]).map(drop)
+        }
+    }
+}
+
+fn delete_jobs(disk: &Connection, first: u64, last: u64) -> rusqlite::Result<()> {
+    let (first, last) = (to_sql(first), to_sql(last));
     for sql in [
         "DELETE FROM job WHERE seq BETWEEN ?1 AND ?2",
         "DELETE FROM mark WHERE seq BETWEEN ?1 AND ?2",

@@ -2,6 +2,7 @@
 
 use rusqlite::{OptionalExtension as _, params};
 
+use super::coalesce::NameFate;
 use super::counters::CountDelta;
 use super::int_codec::{to_millis, to_nanos, to_sql};
 use super::sql_writer::SqlWriter;
@@ -40,7 +41,11 @@ impl SqlWriter<'_> {
         if over.status != JobStatus::Failed && over.entry.history.may_have_errors() {
             self.delete_errors(to_sql(over.seq), i64::MAX)?;
         }
-        self.coalesced.end_job(over.seq, over.at);
+        let name = match over.status {
+            JobStatus::Cancelled => NameFate::Free,
+            JobStatus::Done | JobStatus::Failed | JobStatus::Expired => NameFate::Expires,
+        };
+        self.coalesced.end_job(over.seq, over.at, name);
         self.count_end(over);
         Ok(())
     }

@@ -1,7 +1,7 @@
 -- Opens, closes, pauses and finishes actions.
 --
 -- ARGV: prefix, epoch, action, operation, then for `open` timeout, keep, note, for `notified` the
--- opening time, and for `forget` places.
+-- opening time, for `forget` places, and for `fail` `held` if tenants of it are paused.
 
 local name, operation = ARGV[3], ARGV[4]
 local action = action_of(name)
@@ -59,7 +59,8 @@ elseif operation == 'cancel' then
   if not is_over(action) and not is_settled(action) then finish(CANCELLED) end
 elseif operation == 'fail' then
   -- The time of a pause does not count: an operator stopped the action, and not the API.
-  if action.st == 0 and (action.paused == 1 or action.hd > 0) then action.progressed, action.dirty = now, true end
+  local stopped = action.paused == 1 or action.hd > 0 or ARGV[5] == 'held'
+  if action.st == 0 and stopped then action.progressed, action.dirty = now, true end
   if action.st == 0 and now < times_out(action) then
     call('ZADD', K.adue, times_out(action), name)
   elseif action.st == COMPLETED or (action.st == 0 and is_settled(action)) then

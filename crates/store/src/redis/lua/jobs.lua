@@ -252,7 +252,7 @@ end
 
 local function timeout_reason(action, job)
   local reason = string.format(
-    'the action made no progress for %g s, its timeout: submit the job with another id and a longer timeout',
+    'the action made no progress for %g s, its timeout: submit the job again with a longer timeout',
     action.timeout / 1000000)
   return sub(reason .. last_error(job), 1, 65535)
 end
@@ -272,8 +272,14 @@ local function record_outcome(action, ended, job, tenant, result, words)
   return call('RPUSH', P .. 'r:' .. action.name, line .. job.id .. tenant .. said .. body)
 end
 
+-- Lets the name of an ended job expire.
 local function forget_name(job)
   if job.remember then call('ZADD', K.names, now + job.remember, job.id) end
+end
+
+-- Frees the name of a cancelled job at once: its caller may submit it again.
+local function free_name(job)
+  if job.remember then call('ZREM', K.names, job.id) end
 end
 
 -- Ends a waiting job that never started.
@@ -288,7 +294,7 @@ local function drop(job, entry, ended)
     count(action, 'ca', 1)
     record_outcome(action, ended, job, entry.tenant)
   end
-  forget_name(job)
+  if ended == ENDED_CANCELLED then free_name(job) else forget_name(job) end
 end
 
 -- Dead-letters a job; its outcome is at this place of its action, if it has one.

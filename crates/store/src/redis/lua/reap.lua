@@ -38,7 +38,7 @@ local function take_back(entry, job, claim, begun)
       count(action, 'ca', 1)
       record_outcome(action, ENDED_CANCELLED, job, entry.tenant)
     end
-    forget_name(job)
+    free_name(job)
   elseif begun and job.recoveries > bound then
     local outcome_at
     tenant[8] = tenant[8] + 1

@@ -5,7 +5,8 @@ use std::time::Duration;
 use outflow_core::{Cost, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore,
-    FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest, StoreControl, StoredResult, TenantStore,
+    FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest, StoreControl, StoredResult, SubmitReceipt,
+    TenantStore,
 };
 
 use super::{
@@ -222,6 +223,63 @@ pub(crate) async fn a_paused_action_does_not_time_out(world: &impl StoreWorld) {
     assert_eq!(report(store, "act").await.counts.queued, 1);
     world.advance(unit * 25).await;
     assert_eq!(finished(store).await, ["act"], "it fails without a pause");
+}
+
+// As with a pause of the action itself. The other tenant has no job of it, and its pause stops nothing.
+pub(crate) async fn a_paused_tenant_stops_the_timeout(world: &impl StoreWorld) {
+    let store = world.store();
+    let unit = world.unit();
+    let spec = ActionSpec {
+        timeout: unit * 10,
+        ..ActionSpec::new(name("act"))
+    };
+    store.open(spec).await.expect("open");
+    store.submit(batch("act", jobs("a", 1))).await.expect("taken");
+    submit(store, jobs("b", 1)).await;
+    let [own, other] = ["a", "b"].map(|tenant| ControlScope::Tenant(name(tenant)));
+    store.pause(&own).await.expect("paused");
+    for _ in 0..5 {
+        world.advance(unit * 5).await;
+        assert!(finished(store).await.is_empty());
+    }
+    assert_eq!(stage(store, "act").await, ActionStage::Created, "its tenant is paused");
+    store.resume(&own).await.expect("resumed");
+    store.pause(&other).await.expect("paused");
+    world.advance(unit * 25).await;
+    assert_eq!(finished(store).await, ["act"], "it fails without a pause");
+}
+
+// Of three jobs one is done. A cancellation or a timeout of 10 units ends the others; the file is submitted again.
+pub(crate) async fn a_cancelled_job_can_be_submitted_again(world: &impl StoreWorld) {
+    let store = world.store();
+    let unit = world.unit();
+    for (tenant, action) in [("a", "cancelled"), ("b", "late")] {
+        let spec = ActionSpec {
+            timeout: unit * 10,
+            ..ActionSpec::new(name(action))
+        };
+        store.open(spec).await.expect("open");
+        store.submit(batch(action, jobs(tenant, 3))).await.expect("taken");
+        let first = claim_one(store).await;
+        settle(store, &first, done()).await;
+        assert!(!finished(store).await.contains(&action.to_owned()), "{action}");
+        if action == "cancelled" {
+            let scope = ControlScope::Action(name(action));
+            assert_eq!(store.cancel(&scope).await.expect("cancelled"), 2);
+        } else {
+            world.advance(unit * 15).await;
+        }
+        assert!(finished(store).await.contains(&action.to_owned()), "{action}");
+        let taken = store.submit(batch("again", jobs(tenant, 3))).await.expect("taken");
+        let receipts = taken.receipts;
+        let accepted = receipts.iter().map(|of| matches!(of, SubmitReceipt::Accepted { .. }));
+        assert_eq!(
+            accepted.collect::<Vec<_>>(),
+            [false, true, true],
+            "{action}: {receipts:?}"
+        );
+        settle_all(store, &claim(store, 9).await, done()).await;
+    }
 }
 
 // The worker dies: its claim is over when it is reaped, and not before.

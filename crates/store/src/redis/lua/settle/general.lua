@@ -105,7 +105,7 @@ local function end_cancelled(entry, tenant)
     entry.job.attempts = entry.job.attempts + 1
     record_outcome(entry.action, ENDED_CANCELLED, entry.job, entry.tenant)
   end
-  forget_name(entry.job)
+  free_name(entry.job)
   return A_CANCELLED
 end
 
