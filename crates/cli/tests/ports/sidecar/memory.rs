@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::{sleep, timeout};
 
-use super::support::{PATIENCE, RawResponse, TestConfig, TestSidecar, echo, rest};
+use super::support::{PATIENCE, TestConfig, TestSidecar, echo};
 
 /// The smallest budget that can be configured, so that few callers fill it.
 const SMALL: &str = "max_memory = \"4MiB\"";
