@@ -133,6 +133,8 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
     wait_for_dead_letter(&running).await;
     let purged = running.post("/v1/bulk/dead/purge", r#"{"all":true}"#).await.json();
     assert_eq!(purged["jobs"], 1);
+    let nothing = running.post("/v1/bulk/dead/retry", r#"{"all":true}"#).await;
+    assert_eq!((nothing.status, nothing.problem().as_str()), (404, "no_dead_letters"));
     let audit = get_json(&running, "/v1/audit").await;
     let actions: Vec<_> = audit["changes"].as_array().expect("a list").iter().collect();
     assert_eq!(actions[0]["action"], "bulk_dead_purge");
