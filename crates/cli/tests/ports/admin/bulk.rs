@@ -243,3 +243,23 @@ async fn the_event_stream_reports_jobs() {
     assert!(facts.contains("\"jobs\":3"), "{facts}");
     assert!(running.stop().await);
 }
+
+// Every job in a file without a name is lost with the process.
+#[tokio::test]
+async fn a_program_without_its_job_file_is_not_ready_and_takes_no_job() {
+    let running = TestProgram::with_bulk(&format!("{QUIET}{STOCK}")).await;
+    let job = r#"[{"api":"stock","path":"/a"}]"#;
+    assert_eq!(running.get("/readyz").await.status, 200);
+    let dir = running.jobs.as_ref().expect("a directory").path();
+    std::fs::rename(dir.join("jobs.db"), dir.join("away")).expect("moved");
+    let ready = running.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.json()["reasons"], json!(["store_unavailable"]));
+    let refused = running.post("/v1/bulk/jobs", job).await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(refused.text().contains("removed or replaced"), "{}", refused.text());
+    std::fs::rename(dir.join("away"), dir.join("jobs.db")).expect("moved back");
+    assert_eq!(running.get("/readyz").await.status, 200);
+    let taken = running.post("/v1/bulk/jobs", job).await;
+    assert_eq!(taken.status, 200, "{}", taken.text());
+}
