@@ -49,7 +49,7 @@ pub fn read_listener(
     let listen = table.read("listen", read_target).unwrap_or(default);
     let token = read_secret(table, environment, TOKEN);
     if let Some(token) = &token {
-        check_length(table, token);
+        check_token(table, token.expose_secret());
     }
     let has_token = table.has("token_env") || table.has("token_file");
     if !has_token && !listen.is_local() {
@@ -61,21 +61,22 @@ pub fn read_listener(
     (listen, token)
 }
 
-/// Reports a token that can be guessed by trying.
-fn check_length(table: &TableReader<'_>, token: &SecretString) {
-    if token.expose_secret().chars().count() >= MIN_TOKEN {
+/// Reports a token that can be guessed by trying, or that no header can carry.
+fn check_token(table: &TableReader<'_>, token: &str) {
+    let error = if token.chars().count() < MIN_TOKEN {
+        format!("this token is shorter than {MIN_TOKEN} characters")
+    } else if token.contains(char::is_control) {
+        "this token has a line break or another control character, which no header can carry".to_owned()
+    } else {
         return;
-    }
+    };
     let key = if table.has("token_env") {
         "token_env"
     } else {
         "token_file"
     };
-    let error = ValueError::new(format!("this token is shorter than {MIN_TOKEN} characters"));
-    table.report(
-        key,
-        error.help("make a random one, such as with `openssl rand -hex 32`"),
-    );
+    let help = "make a random one, such as with `openssl rand -hex 32`";
+    table.report(key, ValueError::new(error).help(help));
 }
 
 /// Reads `"127.0.0.1:7070"`, `":7070"` or `"unix:/run/outflow.sock"`.

@@ -6,7 +6,7 @@
 //!
 //! | place | check |
 //! |---|---|
-//! | `accept::connection_limits` | number of connections, in total and per address |
+//! | `outflow_listener` | number of connections, in total and per address |
 //! | `memory_cost` | memory of all connections and requests |
 //! | `proxy::api_share` | connections that the callers of one API use |
 //! | `h1` | HTTP/1 before parsing: line ends, names and values, one host, one length or coding, size and time of a head |

@@ -180,6 +180,9 @@ const FIRST_BUFFER: u64 = 8 * 1024;
 /// Buffers and state of an HTTP/2 connection, beyond those of any other.
 pub(crate) const HTTP2_BUFFERS: usize = 16 * 1024;
 
+/// Memory of each byte of an unfinished HTTP/2 head: the bytes, their decoded form, and room to grow.
+pub(crate) const HELD_FRAMES: usize = 3;
+
 /// Bytes that an HTTP/2 connection may send unread.
 const HTTP2_WINDOWS: u64 = 256 * 1024;
 

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use http::StatusCode;
 use outflow_bulk::views;
 use outflow_store::{DeadLetterFilter, DeadLetterStore};
 use serde::Deserialize;
@@ -63,7 +64,7 @@ impl LetterQuery {
     }
 }
 
-/// Queues dead letters again.
+/// Queues dead letters again. None to retry is an error: the selection is wrong, or the letters are gone.
 pub(crate) async fn retry(
     State(admin): AdminState,
     Extension(actor): Extension<AuditActor>,
@@ -71,6 +72,10 @@ pub(crate) async fn retry(
 ) -> JsonResult {
     let (filter, label) = query.filter()?;
     let jobs = admin.bulk()?.store().requeue(&filter).await?;
+    if jobs == 0 {
+        let detail = "no dead letter was found to retry: `outflow bulk dead list` or GET /v1/bulk/dead shows all";
+        return Err(AdminProblem::new(StatusCode::NOT_FOUND, "no_dead_letters", detail));
+    }
     admin.record_jobs("bulk_dead_retry", label, query.reason, &actor);
     Ok(change_response("retry", Some(jobs)))
 }

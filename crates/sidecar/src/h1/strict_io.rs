@@ -23,7 +23,7 @@ use tokio::time::Sleep;
 
 use super::framing::{Framing, FramingError, HeadLimits, HeldBytes, ScanResult};
 use crate::h2_frames::FrameCredit;
-use crate::memory_cost::{HTTP2_BUFFERS, HeldMemory};
+use crate::memory_cost::{HELD_FRAMES, HTTP2_BUFFERS, HeldMemory};
 
 /// Connection with the framing check.
 pub(crate) struct StrictIo {
@@ -122,7 +122,7 @@ impl StrictIo {
         };
         self.apply(scanned);
         let size = if self.framing.is_http2() {
-            HTTP2_BUFFERS + 2 * self.frames.unfinished()
+            HTTP2_BUFFERS + HELD_FRAMES * self.frames.unfinished()
         } else {
             self.held.capacity()
         };

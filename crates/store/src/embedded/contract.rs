@@ -254,6 +254,7 @@ impl StoreControl for EmbeddedStore {
     }
 
     async fn job_counts(&self) -> StoreResult<JobCounts> {
+        self.shared.files.check_present()?;
         self.read(|state| Ok(state.counts))
     }
 

@@ -113,4 +113,34 @@ fn a_claim_whose_settlement_failed_is_still_held() {
     });
 }
 
+// A removed or replaced file takes no job; the same file in its place again takes them.
+#[test]
+fn a_store_whose_file_was_removed_refuses_submissions() {
+    for file in ["jobs.db", "jobs.db-wal"] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (store, writer) = EmbeddedStore::open(dir.path(), Arc::new(ManualClock::default())).expect("a store");
+        let (here, away) = (dir.path().join(file), dir.path().join("away"));
+        thread::scope(|threads| {
+            threads.spawn(|| writer.run());
+            let store = store;
+            let runtime = Builder::new_current_thread().build().expect("a runtime");
+            runtime.block_on(async {
+                store.submit(batch(1)).await.expect("accepted");
+                std::fs::rename(&here, &away).expect("moved");
+                let removed = store.submit(batch(1)).await.expect_err("it is gone");
+                assert!(
+                    removed.is_passing() && removed.to_string().contains("removed"),
+                    "{removed}"
+                );
+                assert!(store.job_counts().await.is_err(), "readiness asks for the counts");
+                std::fs::copy(&away, &here).expect("copied");
+                assert!(store.submit(batch(1)).await.is_err(), "it is another file");
+                std::fs::rename(&away, &here).expect("moved");
+                store.submit(batch(1)).await.expect("accepted");
+                assert_eq!(store.job_counts().await.expect("counted").queued, 2);
+            });
+        });
+    }
+}
+
 static WORKER: std::sync::LazyLock<Name> = std::sync::LazyLock::new(|| name("w"));

@@ -194,6 +194,9 @@ impl Writer {
         let points = failpoints::points(steps.as_slice());
         let is_sweep = |step: &WriteStep| matches!(step.op, WriteOp::Sweep(_));
         let has_sweep = steps.as_slice().iter().any(is_sweep);
+        if sync == SyncLevel::Disk {
+            self.shared.files.check_present()?;
+        }
         let sync = self.choose_sync(sync, steps.len());
         self.set_sync(sync).map_err(failed)?;
         self.repair_journal()?;

@@ -133,6 +133,8 @@ async fn bulk_routes_retry_and_purge_dead_letters() {
     wait_for_dead_letter(&running).await;
     let purged = running.post("/v1/bulk/dead/purge", r#"{"all":true}"#).await.json();
     assert_eq!(purged["jobs"], 1);
+    let nothing = running.post("/v1/bulk/dead/retry", r#"{"all":true}"#).await;
+    assert_eq!((nothing.status, nothing.problem().as_str()), (404, "no_dead_letters"));
     let audit = get_json(&running, "/v1/audit").await;
     let actions: Vec<_> = audit["changes"].as_array().expect("a list").iter().collect();
     assert_eq!(actions[0]["action"], "bulk_dead_purge");
@@ -240,4 +242,24 @@ async fn the_event_stream_reports_jobs() {
     let facts = curl.wait_for_line("data: ", PATIENCE).expect("with facts");
     assert!(facts.contains("\"jobs\":3"), "{facts}");
     assert!(running.stop().await);
+}
+
+// Every job in a file without a name is lost with the process.
+#[tokio::test]
+async fn a_program_without_its_job_file_is_not_ready_and_takes_no_job() {
+    let running = TestProgram::with_bulk(&format!("{QUIET}{STOCK}")).await;
+    let job = r#"[{"api":"stock","path":"/a"}]"#;
+    assert_eq!(running.get("/readyz").await.status, 200);
+    let dir = running.jobs.as_ref().expect("a directory").path();
+    std::fs::rename(dir.join("jobs.db"), dir.join("away")).expect("moved");
+    let ready = running.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.json()["reasons"], json!(["store_unavailable"]));
+    let refused = running.post("/v1/bulk/jobs", job).await;
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    assert!(refused.text().contains("removed or replaced"), "{}", refused.text());
+    std::fs::rename(dir.join("away"), dir.join("jobs.db")).expect("moved back");
+    assert_eq!(running.get("/readyz").await.status, 200);
+    let taken = running.post("/v1/bulk/jobs", job).await;
+    assert_eq!(taken.status, 200, "{}", taken.text());
 }

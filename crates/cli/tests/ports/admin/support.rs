@@ -40,7 +40,7 @@ pub const STOCK: &str = r#"
 pub struct TestProgram {
     pub program: Program,
     /// Directory of its jobs, if the bulk engine runs.
-    _jobs: Option<TempDir>,
+    pub jobs: Option<TempDir>,
     document: ApiDocument,
 }
 
@@ -70,7 +70,7 @@ impl TestProgram {
         let document = include_str!("../../../../admin/src/page/openapi.json");
         Self {
             program,
-            _jobs: None,
+            jobs: None,
             document: ApiDocument::parse(document),
         }
     }
@@ -85,7 +85,7 @@ impl TestProgram {
             .in_environment(Environment::empty())
             .bulk();
         Self {
-            _jobs: Some(jobs),
+            jobs: Some(jobs),
             ..Self::with_sources(sources).await
         }
     }

@@ -1,6 +1,5 @@
 //! The real program under a lowered limit of open files.
 
-use std::io::Read;
 use std::net::TcpStream;
 use std::process::Command;
 
@@ -61,22 +60,17 @@ fn the_program_raises_its_limit_of_open_files() {
     drop(idle);
 }
 
-// Of 300 files, 57 are for callers. Three hundred idle connections leave the program able to say so.
+// Of 300 files, 57 are for callers. Three hundred idle connections leave the program able to serve calls.
 #[test]
-fn a_full_program_answers_503_and_its_health_check() {
+fn a_full_program_makes_room_and_answers_its_health_check() {
     let mock = MockProcess::start(&[]);
-    // 57 are fewer than configured, and the banner says so.
-    let program = LimitedProgram::start("ulimit -n 300", &mock.config("limits = [\"1000/s\"]"));
-    let idle: Vec<_> = (0..57).map(|_| program.connect()).collect();
-    let mut rejected = program.connect();
-    let mut answer = String::new();
-    rejected.read_to_string(&mut answer).expect("an answer");
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    assert!(answer.contains("urn:outflow:problem:too_many_connections"), "{answer}");
-    let more: Vec<_> = (0..250).map(|_| program.connect()).collect();
+    // 57 are fewer than configured, and the banner says so. The timeout for heads would free places, too.
+    let config = mock.config("limits = [\"1000/s\"]") + "\n[server]\nheader_timeout = \"5m\"\n";
+    let program = LimitedProgram::start("ulimit -n 300", &config);
+    let idle: Vec<_> = (0..300).map(|_| program.connect()).collect();
     assert_eq!(fetch(&format!("{}/healthz", program.admin)).0, 200);
-    drop((idle, more));
-    // A rejection may arrive as a reset, until the program has noticed that the others are gone.
+    // A connection is idle after a moment. Until then a rejection may arrive as a reset.
     let served = || try_fetch(&format!("{}/up/a", program.calls)).is_ok_and(|(status, _)| status == 200);
-    assert!((0..200).any(|_| served()), "places are given back");
+    assert!((0..5_000).any(|_| served()), "idle connections make room");
+    drop(idle);
 }

@@ -140,3 +140,32 @@ fn a_short_token_is_refused_with_a_way_to_make_one() {
         assert!(read(&text, &[("GATE", "sixteen-letters!")]).is_ok());
     }
 }
+
+// A file may end in a line break, which is not part of the token. Any other one can never arrive in a header.
+#[test]
+fn a_token_with_a_line_break_is_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    for (token, is_valid) in [
+        ("sixteen-letters!\n", true),
+        ("sixteen-letters!\r\n", true),
+        ("sixteen\nletters-and-more", false),
+        ("sixteen-letters\u{7f}!", false),
+    ] {
+        std::fs::write(&file, token).expect("written");
+        for section in ["server", "admin"] {
+            let text = format!("[{section}]\ntoken_file = {:?}\n{STOCK}", file.display().to_string());
+            match read(&text, &[]) {
+                Ok(_) => assert!(is_valid, "{token:?}"),
+                Err(refused) => {
+                    let written = refused.to_string();
+                    assert!(
+                        !is_valid && written.contains("control character"),
+                        "{token:?}: {written}"
+                    );
+                    assert!(!written.contains("letters"), "{written}");
+                }
+            }
+        }
+    }
+}

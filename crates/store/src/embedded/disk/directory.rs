@@ -7,6 +7,7 @@ use std::fmt::Display;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database_error::{failed, is_damage};
-use super::private_files::{create_private_dir, file_length, open_private_file, rewrite_file, sync_dir};
+use super::private_files::{FileIdentity, create_private_dir, file_length, open_private_file, rewrite_file, sync_dir};
 use super::rows::rows;
 use super::schema;
 use super::store_id::{ID_FILE, IdCheck};
@@ -29,6 +30,8 @@ pub(crate) struct StoreFiles {
     id: IdCheck,
     /// Its journal was broken, and no warning was taken yet.
     is_broken: AtomicBool,
+    /// Database and journal that are open.
+    open: OnceLock<[Option<FileIdentity>; 2]>,
     _lock: File,
 }
 
@@ -54,6 +57,7 @@ impl StoreFiles {
             database: dir.join(DATABASE),
             id: IdCheck::read_from(dir).map_err(unusable)?,
             is_broken: AtomicBool::new(false),
+            open: OnceLock::new(),
             _lock: lock,
         };
         let journal = file_length(&dir.join(JOURNAL)).map_err(unusable)?;
@@ -99,7 +103,30 @@ impl StoreFiles {
         self.check(connection.set_db_config(config, false))?;
         // `SQLite` syncs the names of its files, too, and does not report a failure.
         let dir = self.dir();
-        sync_dir(dir).map_err(|error| unusable(dir, &error))
+        let opened = sync_dir(dir).and_then(|()| self.identities());
+        let opened = opened.map_err(|error| unusable(dir, &error))?;
+        // A store is accepted once.
+        let _known = self.open.set(opened);
+        Ok(())
+    }
+
+    /// Checks that the open files are still in the directory. `SQLite` does not notice that a file was removed or
+    /// replaced: it goes on with one that no program can open again, and every job in it is lost with the process.
+    pub(crate) fn check_present(&self) -> Result<(), StoreError> {
+        let found = self.identities().map_err(|error| unusable(self.dir(), &error))?;
+        match self.open.get() {
+            Some(open) if *open != found => Err(StoreError::unreachable(format!(
+                "{} or its journal was removed or replaced while the program uses it: put it back, or restart \
+                 the program",
+                self.database.display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn identities(&self) -> io::Result<[Option<FileIdentity>; 2]> {
+        let journal = self.database.with_file_name(JOURNAL);
+        Ok([FileIdentity::read(&self.database)?, FileIdentity::read(&journal)?])
     }
 
     /// Checks that the database is the one that was made here.

@@ -63,6 +63,30 @@ pub(crate) fn file_length(path: &Path) -> io::Result<u64> {
     Ok(if_exists(fs::metadata(path))?.map_or(0, |file| file.len()))
 }
 
+/// A file as the system knows it, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FileIdentity {
+    #[cfg(unix)]
+    device: u64,
+    #[cfg(unix)]
+    number: u64,
+}
+
+impl FileIdentity {
+    /// Returns the identity of the file with this name, or nothing if it is missing.
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
+        let found = if_exists(fs::metadata(path))?;
+        #[cfg(unix)]
+        let found = found.map(|file| Self {
+            device: std::os::unix::fs::MetadataExt::dev(&file),
+            number: std::os::unix::fs::MetadataExt::ino(&file),
+        });
+        #[cfg(not(unix))]
+        let found = found.map(|_| Self {});
+        Ok(found)
+    }
+}
+
 /// Returns nothing if the file of a result is missing.
 pub(crate) fn if_exists<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
