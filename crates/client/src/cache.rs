@@ -269,8 +269,8 @@ impl Cache {
                 self.store.put(
                     query,
                     Arc::new(CacheEntry {
-                        selected,
                         vary,
+                        selected,
                         ..entry
                     }),
                 );

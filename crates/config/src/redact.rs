@@ -242,6 +242,9 @@ mod tests {
         assert_eq!(show_key("apis.stock.limits[0].rate"), "apis.stock.limits[0].rate");
         assert_eq!(show_key("apis.stock.headers.\"X Y\""), "apis.stock.headers.\"X Y\"");
         assert_eq!(show_key("apis.stock.\"a: hunter.b\"[1].x"), "apis.stock.…[1].x");
+        assert_eq!(show_key("apis.stock-20261118.x"), "apis.stock-20261118.x");
+        assert_eq!(show_key("apis.123456789.x"), "apis.….x");
+        assert_eq!(mask(&redact_text("ba..123456789:hunter")), "*****");
         assert_eq!(show_name("4f9a8b7c6d5e4f3a"), "…");
         assert_eq!(show_name("timeuot"), "timeuot");
     }

@@ -35,7 +35,7 @@ pub(crate) struct IncomingBody {
     /// Bytes that the announced length still promises; `None` without one.
     promised: Option<u64>,
     /// Last frame of a body over HTTP/2, until its end confirms it.
-    held: Option<Frame<Bytes>>,
+    held: Option<Box<Frame<Bytes>>>,
 }
 
 impl IncomingBody {
@@ -71,7 +71,7 @@ impl IncomingBody {
     pub(super) async fn confirm_empty(&mut self) -> Result<(), AttemptFailure> {
         let is_open = self.is_shared() && !self.body.is_end_stream();
         if is_open && self.promised == Some(0) && !self.is_dataless {
-            self.held = self.frame().await.transpose()?.filter(Frame::is_trailers);
+            self.held = self.frame().await.transpose()?.filter(Frame::is_trailers).map(Box::new);
         }
         Ok(())
     }
@@ -226,16 +226,16 @@ impl Body for IncomingBody {
             if self.body.is_end_stream()
                 && let Some(frame) = self.held.take()
             {
-                return Poll::Ready(Some(Ok(frame)));
+                return Poll::Ready(Some(Ok(*frame)));
             }
             match ready!(self.poll_checked(cx)) {
-                Some(Ok(frame)) if self.is_unconfirmed(&frame) => self.held = Some(frame),
+                Some(Ok(frame)) if self.is_unconfirmed(&frame) => self.held = Some(Box::new(frame)),
                 // An empty last frame confirms the held one; trailers also follow it.
                 Some(Ok(frame)) if self.held.is_some() => {
-                    let last = Some(frame).filter(Frame::is_trailers);
-                    return Poll::Ready(std::mem::replace(&mut self.held, last).map(Ok));
+                    let last = Some(frame).filter(Frame::is_trailers).map(Box::new);
+                    return Poll::Ready(std::mem::replace(&mut self.held, last).map(|frame| Ok(*frame)));
                 }
-                None => return Poll::Ready(self.held.take().map(Ok)),
+                None => return Poll::Ready(self.held.take().map(|frame| Ok(*frame))),
                 polled => return Poll::Ready(polled),
             }
         }
@@ -246,12 +246,8 @@ impl Body for IncomingBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self
-            .held
-            .as_ref()
-            .and_then(Frame::data_ref)
-            .map(|data| u64::try_from(data.len()))
-        {
+        let held = self.held.as_deref().and_then(Frame::data_ref);
+        match held.map(|data| u64::try_from(data.len())) {
             Some(Ok(length)) => SizeHint::with_exact(length),
             _ => self.body.size_hint(),
         }

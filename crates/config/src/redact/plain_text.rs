@@ -14,7 +14,9 @@ pub(crate) fn is_plain_value(text: &str) -> bool {
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || " _-./*{}[]".contains(c);
     let is_short = name.matches(' ').count() <= 1 && name.len() <= MAX_VALUE;
-    is_short && name.chars().all(fits) && are_plain_words(name)
+    let mut numbers = name.split(|c: char| !c.is_ascii_digit());
+    let has_short_numbers = numbers.all(|number| number.len() <= MAX_NAME_DIGITS);
+    is_short && has_short_numbers && name.chars().all(fits) && are_plain_words(name)
 }
 
 /// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
@@ -107,6 +109,9 @@ const MAX_IDENTIFIER: usize = 24;
 
 /// The largest number that a key takes; a longer one is an account's, or a secret.
 const MAX_DIGITS: usize = 13;
+
+/// A date in a name; a longer number is an account's.
+const MAX_NAME_DIGITS: usize = 8;
 
 /// Longer words are rare; keys are longer.
 const MAX_LETTERS: usize = 16;

@@ -10,7 +10,7 @@ pub(crate) struct ConnectionMarks(Arc<Marks>);
 #[derive(Default)]
 struct Marks {
     suspect: AtomicBool,
-    crowded: AtomicBool,
+    several: AtomicBool,
     broken: AtomicBool,
 }
 
@@ -28,13 +28,13 @@ impl ConnectionMarks {
     pub(super) fn on_taken(&self) {
         // The pool and the driver hold one clone each.
         if Arc::strong_count(&self.0) > 2 {
-            self.0.crowded.store(true, Ordering::Release);
+            self.0.several.store(true, Ordering::Release);
         }
     }
 
     /// Returns the number of requests that a fault of the connection can come from.
     pub(crate) fn occupancy(&self) -> Occupancy {
-        if self.0.crowded.load(Ordering::Acquire) {
+        if self.0.several.load(Ordering::Acquire) {
             Occupancy::Several
         } else {
             Occupancy::One

@@ -455,7 +455,7 @@ fn lookups_after_304(lines: &str) -> (&'static str, &'static str) {
     let (cache, request) = (memory(), TestRequest::page().with("accept-language", "en"));
     offer(&cache, &request, "cache-control: max-age=60\netag: \"1\"", "body");
     let CacheLookup::Stale { stored, .. } = cache.lookup(&request.query(), at(100)) else {
-        panic!("stale after a minute");
+        unreachable!("stale after a minute");
     };
     let headers = headers_from(lines);
     let confirmed = CacheableResponse {
