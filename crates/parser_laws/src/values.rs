@@ -16,7 +16,7 @@ pub fn rate(input: &[u8]) {
     assert!(rate.quantity() > 0 && rate.per() > Duration::ZERO);
     let (shown, exact) = (rate.to_string(), format!("{rate:#}"));
     assert_eq!(exact.parse(), Ok(rate), "{text:?} was shown as {exact:?}");
-    let copied: Rate = shown.parse().unwrap_or_else(|error| panic!("{shown:?}: {error}"));
+    let copied: Rate = shown.parse().expect("a shown rate parses");
     assert_eq!(copied.to_string().parse(), Ok(copied), "{shown:?} is not stable");
     let ratio = copied.as_per_second() / rate.as_per_second();
     let is_rounded = (0.95..=1.06).contains(&ratio) || shown == SLOWEST_SHOWN;

@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 /// Instant at which waiting ends.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Deadline {
+pub struct Deadline {
     at: Instant,
 }
 
 impl Deadline {
+    /// Creates a deadline after this time.
     #[expect(clippy::disallowed_methods, reason = "processes live in real time")]
-    pub(crate) fn within(span: Duration) -> Self {
+    pub fn within(span: Duration) -> Self {
         Self {
             at: Instant::now() + span,
         }
@@ -22,16 +23,19 @@ impl Deadline {
 
     /// Returns the remaining time.
     #[expect(clippy::disallowed_methods, reason = "processes live in real time")]
-    pub(crate) fn remaining(self) -> Duration {
+    pub fn remaining(self) -> Duration {
         self.at.saturating_duration_since(Instant::now())
     }
 
-    /// Polls until there is a result or an error.
+    /// Polls until there is a result or an error; nothing if the time is over before.
+    ///
+    /// # Errors
+    /// The error of the poll.
     #[expect(
         clippy::disallowed_methods,
         reason = "no notification says that a process is ready, so it is polled"
     )]
-    pub(crate) fn poll<T>(self, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
+    pub fn poll<T>(self, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         loop {
             let late = self.remaining().is_zero();
             if let Some(answer) = ask()? {

@@ -32,6 +32,7 @@ pub mod zero429;
 
 pub use background::Background;
 pub use browser::{Browser, SeenRequest};
+pub use deadline::Deadline;
 #[cfg(feature = "client")]
 pub use event_recorder::EventRecorder;
 pub use fault_proxy::{Cut, FaultProxy};

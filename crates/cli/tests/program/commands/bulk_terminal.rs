@@ -1,8 +1,9 @@
 //! `outflow bulk run` on a real terminal: tmux draws its screen, and the test reads it.
 
 use std::process::Command;
-use std::time::Instant;
+use std::time::Duration;
 
+use outflow_testkit::Deadline;
 use tempfile::TempDir;
 
 use super::bulk_run::{BulkRun, jobs};
@@ -47,15 +48,14 @@ impl TmuxScreen {
 
     /// Reads the screen until its lines meet a condition.
     fn shows(&self, is_there: impl Fn(&[&str]) -> bool) -> Vec<String> {
-        let begun = Instant::now();
-        loop {
-            let text = self.tmux(&["capture-pane", "-p"]);
-            let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-            if is_there(&lines) {
-                return lines.into_iter().map(str::to_owned).collect();
-            }
-            assert!(begun.elapsed() < PATIENCE, "{text}");
-        }
+        let mut last = String::new();
+        let shown = Deadline::within(PATIENCE).poll(|| {
+            last = self.tmux(&["capture-pane", "-p"]);
+            let lines: Vec<&str> = last.lines().filter(|line| !line.trim().is_empty()).collect();
+            let shown = is_there(&lines).then(|| lines.into_iter().map(str::to_owned).collect());
+            Ok(shown)
+        });
+        shown.expect("polled").unwrap_or_else(|| panic!("{last}"))
     }
 }
 
@@ -76,11 +76,11 @@ fn a_stalled_run_says_on_the_screen_of_tmux_what_it_waits_for() {
     let screen = TmuxScreen::start(&run, &format!("{program} bulk run jobs.ndjson -o results.ndjson"));
     let waits = |line: &&str| line.starts_with("up: the limit of 1/h is used up, for another ");
     let bar = |line: &&str| line.trim_start().starts_with("all ");
-    let is_drawn = |lines: &[&str]| lines.iter().any(|line| waits(line)) && lines.iter().any(|line| bar(line));
+    let is_drawn = |lines: &[&str]| lines.iter().any(waits) && lines.iter().any(bar);
     screen.shows(is_drawn);
     // A few redraws later.
-    let begun = Instant::now();
-    let lines = screen.shows(|lines| begun.elapsed().as_secs() >= 2 && is_drawn(lines));
+    let later = Deadline::within(Duration::from_secs(2));
+    let lines = screen.shows(|lines| later.remaining().is_zero() && is_drawn(lines));
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let said: Vec<usize> = (0..lines.len()).filter(|at| waits(&lines[*at])).collect();
     let bars: Vec<usize> = (0..lines.len()).filter(|at| bar(&lines[*at])).collect();

@@ -76,21 +76,20 @@ async fn the_flaky_api_of_dev_stays_lively_for_a_day() {
 async fn the_chat_api_of_dev_throttles_no_call() {
     let mock = chat().expect("constants").build().expect("valid");
     let (client, _accepting) = connect("chat", &mock);
-    let end = tokio::time::Instant::now() + Duration::from_secs(3_600);
+    let end = tokio::time::Instant::now() + Duration::from_hours(1);
     let programs = [0, 5, 380, 4_000].map(|most| {
         let client = client.clone();
-        tokio::spawn(async move {
+        async move {
             let question = format!("{{\"messages\":[{{\"content\":\"Why should I wait?\"}}],\"max_tokens\":{most}}}");
             while tokio::time::Instant::now() < end {
                 let call = client.post("chat", "/chat/completions").body(question.clone());
                 let status = call.send().await.map(|response| response.status());
                 assert_eq!(status.expect("a response"), 200, "{most}");
             }
-        })
+        }
     });
-    for program in programs {
-        program.await.expect("every call succeeds");
-    }
+    let [first, second, third, fourth] = programs;
+    tokio::join!(first, second, third, fourth);
     let totals = mock.totals();
     assert_eq!(totals.refused, 0);
     // 1,000 tokens in ten seconds are ten calls that reserve 100 each.
