@@ -14,19 +14,22 @@ use bill::BillOfMaterials;
 
 /// Builds the binary and writes the list next to it.
 pub(crate) fn run() -> Result<()> {
+    let bill = current_bill()?;
     CommandLine::cargo("build --locked --profile dist --package outflow-cli").run()?;
     let folder = target_directory()?.join("dist");
     let file = folder.join("outflow.cdx.json");
-    let bill = current_bill()?;
     std::fs::write(&file, bill.to_json()).with_context(|| format!("cannot write {}", file.display()))?;
     eprintln!("{}", folder.join("outflow").display());
     eprintln!("{}: {} components", file.display(), bill.len());
     Ok(())
 }
 
-/// Lists what the workspace builds into the program.
+/// Lists what the workspace builds into the program, on this platform.
 fn current_bill() -> Result<BillOfMaterials> {
-    let metadata = CommandLine::cargo("metadata --locked --format-version 1").output()?;
+    let host = CommandLine::new("rustc", ["--print", "host-tuple"]).output()?;
+    let metadata = CommandLine::cargo("metadata --locked --format-version 1 --filter-platform")
+        .args([host.trim()])
+        .output()?;
     let lock = std::fs::read_to_string(repository_root().join("Cargo.lock")).context("Cargo.lock is missing")?;
     BillOfMaterials::from_metadata(&serde_json::from_str(&metadata)?, &lock, "outflow-cli")
 }
@@ -47,6 +50,7 @@ mod tests {
             ("pkg:cargo/outflow-core@", true),
             ("pkg:cargo/proptest@", false),
             ("pkg:cargo/libfuzzer-sys@", false),
+            ("pkg:cargo/windows-sys@", cfg!(windows)),
         ] {
             assert_eq!(text.contains(purl), is_listed, "{purl}");
         }
