@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
+use outflow_testkit::Deadline;
+
 use super::bulk_serve::{BulkProgram, jobs};
 use super::support::{folder, run_in};
 use crate::support::PATIENCE;
@@ -177,7 +179,10 @@ fn a_partly_submitted_file_resumes() {
     ] {
         assert!(ran.out.contains(words), "{words}: {ran:?}");
     }
-    program.output(&["cancel", "--tenant", "acme"]);
+    program.output(&["resume", "--tenant", "acme"]);
+    let done = || Ok((program.json(&["status", "a"])["jobs"]["done"] == 3).then_some(()));
+    let ended = Deadline::within(PATIENCE).poll(done).expect("asked");
+    assert!(ended.is_some(), "the jobs run");
     let again = program.output(&second);
     let said = "1 job was accepted as action a, 1 submitted before";
     assert!(again.contains(said), "{again}");

@@ -119,7 +119,7 @@ pub(crate) fn fetch(url: &str) -> (u16, String) {
     try_fetch(url).expect("answered")
 }
 
-/// Sends a GET to a program that may reset the connection.
+/// Sends a GET to a program that may close the connection without a response.
 pub(crate) fn try_fetch(url: &str) -> io::Result<(u16, String)> {
     let rest = url.strip_prefix("http://").expect("plain");
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -130,5 +130,6 @@ pub(crate) fn try_fetch(url: &str) -> io::Result<(u16, String)> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     let status = answer.get(9..12).and_then(|code| code.parse().ok());
-    Ok((status.expect("a status"), answer))
+    let status = status.ok_or(io::ErrorKind::UnexpectedEof)?;
+    Ok((status, answer))
 }

@@ -55,22 +55,19 @@ fn the_parser_reads_every_form_of_a_limit() {
     let more = r#"
         limits = [
             "10/s",
-            "1 per 2s",
+            "0.35/s",
             { rate = "100/min", kind = "fixed", accounting = "safe" },
             { rate = "1000/h", kind = "aligned", accounting = "send", warn_below = "10%" },
             { rate = "2/s", kind = "bucket", burst = 40, guard = "5ms", pacing = "soft" },
             { rate = "3/s", pacing = { max_delay = "1s" } },
             { rate = "4/s", counts = "calls" },
             { rate = "50/10s", accounting = "auto" },
-            "0.35/s",
         ]
     "#;
     let limits = stock(more).rules.limits;
     assert_eq!(
         rates(&limits),
-        [
-            "10/s", "1/2s", "100/min", "1000/h", "2/s", "3/s", "4/s", "50/10s", "7/20s"
-        ]
+        ["10/s", "7/20s", "100/min", "1000/h", "2/s", "3/s", "4/s", "50/10s"]
     );
     let kinds: Vec<_> = limits.iter().map(Limit::kind).collect();
     assert_eq!(
@@ -87,6 +84,7 @@ fn the_parser_reads_every_form_of_a_limit() {
     assert_eq!(limits[5].pacing(), Pacing::Soft { max_delay: seconds(1) });
     assert_eq!(limits[0].measure(), CountBy::Cost);
     assert_eq!(limits[6].measure(), CountBy::Calls);
+    assert_eq!(rates(&stock("limits = [\"1 per 2s\"]").rules.limits), ["1/2s"]);
 }
 
 // A quarter of each, for every unit.
