@@ -19,6 +19,7 @@ use bytes::Bytes;
 use outflow::{AttemptResult, Outflow, Permit};
 use outflow_core::Nanos;
 use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
+use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::results::result_writer::JobReport;
@@ -93,10 +94,9 @@ impl<S: JobStore> RunningJob<S> {
     pub(crate) async fn run(mut self, executor: &Executor, permission: StartPermission) {
         let (context, job) = (&self.context, &self.job);
         let (permits, scheduled) = acquire_permits(context, executor, job, permission).await;
-        let end = match (permits, self.lane.abandoned_error(self.job.token.job)) {
-            (Ok(_unused), Some(error)) => failed(error),
-            (Ok(permits), None) => self.attempt(executor, permits).await,
-            (Err(end), _) => end,
+        let end = match permits {
+            Ok(permits) => self.start(executor, permits).await,
+            Err(end) => end,
         };
         if let Some(scheduled) = scheduled
             && matches!(end, JobEnd::Returned)
@@ -104,6 +104,22 @@ impl<S: JobStore> RunningJob<S> {
             scheduled.refund(&self.context, &self.job).await;
         }
         self.report(end);
+    }
+
+    /// Makes one attempt, unless the job failed before and its lane is abandoned, or others go first.
+    async fn start(&mut self, executor: &Executor, permits: HeldPermits) -> JobEnd {
+        let job = self.job.token.job;
+        if let Some(error) = self.lane.abandoned_error(job) {
+            return failed(error);
+        }
+        let is_down = api_before(executor, &self.job).is_some_and(|api| api.is_down());
+        if self.lane.steps_aside(job, is_down) {
+            drop(permits);
+            self.slot = None;
+            sleep(ASIDE).await;
+            return JobEnd::Returned;
+        }
+        self.attempt(executor, permits).await
     }
 
     /// Makes one attempt, and returns its end.
@@ -294,6 +310,9 @@ const fn failed_attempt(message: String) -> AttemptEnd {
 pub(crate) const fn failed(message: String) -> JobEnd {
     JobEnd::Failed { message, result: None }
 }
+
+/// Long enough for the claim of another job.
+const ASIDE: Duration = Duration::from_secs(1);
 
 /// A panic is seldom a matter of time.
 const PANIC_RETRY: Duration = Duration::from_secs(1);

@@ -168,6 +168,7 @@ impl RemainingWork {
         let count = u64::try_from(self.places.len()).unwrap_or(u64::MAX);
         let found: u64 = self.places.iter().map(|place| place.jobs).sum();
         for place in &mut self.places {
+            place.until_last = place.until_last.saturating_sub(place.jobs);
             if found == 0 {
                 place.jobs = queued.div_ceil(count);
                 place.units = place.units.max(1).saturating_mul(place.jobs);
@@ -175,6 +176,7 @@ impl RemainingWork {
                 place.jobs = scale(place.jobs, queued.max(found), found);
                 place.units = scale(place.units, queued.max(found), found);
             }
+            place.until_last = place.until_last.saturating_add(place.jobs);
         }
         self.places.retain(|place| place.jobs > 0);
         self
@@ -198,6 +200,9 @@ pub struct RemainingInLane {
     pub jobs: u64,
     /// Their total cost.
     pub units: u64,
+    /// The number of the tenant's jobs up to the last of them, with those of other actions. A store that does not know
+    /// the order counts all.
+    pub until_last: u64,
 }
 
 /// Counts of jobs. Every job that was ever accepted is in exactly one of six counts: queued, in flight,

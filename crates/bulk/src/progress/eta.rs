@@ -59,10 +59,10 @@ impl<S: JobStore> EngineContext<S> {
 }
 
 impl<S> EngineContext<S> {
-    /// Returns true unless the API of a lane sleeps or cools down.
+    /// Returns true unless the API of a lane sleeps or cools down for long. Cooldowns of seconds are its speed.
     fn is_served(&self, lane: &Name) -> bool {
         let upstream = Lane::from_name(lane).upstream(&self.client);
-        upstream.is_none_or(|upstream| blocked_for(&upstream, Duration::ZERO).is_none())
+        upstream.is_none_or(|upstream| blocked_for(&upstream, SHORT_COOLDOWN).is_none())
     }
 
     /// Estimates the time until all jobs of an action have ended; nothing while it is paused.
@@ -174,6 +174,9 @@ fn estimate(remaining: u64, measured: Option<Throughput>, limits: LimitTime, lat
         None => least,
     })
 }
+
+/// An API that allows less than configured asks for cooldowns of this length again and again.
+const SHORT_COOLDOWN: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

@@ -190,7 +190,8 @@ impl From<&RemainingWork> for Workload {
                 jobs: place.jobs,
                 units: place.units,
             };
-            workload.add_amount(&place.tenant, &place.lane, amount);
+            // A tenant's jobs go in the order of their submission, whatever their action.
+            workload.add_amount(&place.tenant, &place.lane, amount.times(place.until_last));
         }
         workload
     }

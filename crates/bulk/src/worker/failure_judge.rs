@@ -40,6 +40,17 @@ pub(super) struct ApiBefore {
     pub(super) target: Target,
 }
 
+impl ApiBefore {
+    /// Returns true if the API served no calls but probes.
+    pub(super) const fn is_down(&self) -> bool {
+        is_down(self.health)
+    }
+}
+
+const fn is_down(state: HealthState) -> bool {
+    !matches!(state, HealthState::Normal | HealthState::Throttle)
+}
+
 /// One failed attempt, and the evidence about it.
 pub(super) struct FailureJudge<'a> {
     pub(super) job: &'a ClaimedJob,
@@ -142,8 +153,7 @@ impl FailureJudge<'_> {
     fn is_unhealthy(&self) -> bool {
         let ApiBefore { upstream, target, .. } = &self.before;
         let states = [self.before.health, upstream.state(*target)];
-        let is_down = |state: &HealthState| !matches!(state, HealthState::Normal | HealthState::Throttle);
-        self.is_throttled() || (!self.is_suspect() && states.iter().any(is_down))
+        self.is_throttled() || (!self.is_suspect() && states.into_iter().any(is_down))
     }
 
     fn is_throttled(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Recent attempts of a lane in this process: the evidence of who failed, and of what a stall waits for.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,8 +66,18 @@ struct HistoryState {
     last_first_attempt: Nanos,
     /// True if jobs wait in the lane's queue.
     has_queued: bool,
+    /// Jobs that let others go first since the last outcome.
+    aside: HashSet<u64>,
     /// True if one of the last jobs ended because the API served no call for long.
     is_abandoned: bool,
+}
+
+impl HistoryState {
+    fn has_failed(&self, job: u64) -> bool {
+        self.recent
+            .iter()
+            .any(|sign| sign.job == job && sign.outcome != SignKind::Served)
+    }
 }
 
 /// Outcome of one job, as evidence about its API.
@@ -169,6 +179,14 @@ impl LaneHistory {
         self.state.lock().last_first_attempt
     }
 
+    /// Returns true if a job that failed before lets others go first, once for each outcome, while the API is down or
+    /// the last outcome was a failure: jobs that can never succeed would put it to sleep, and keep it asleep.
+    pub(super) fn steps_aside(&self, job: u64, is_down: bool) -> bool {
+        let mut state = self.state.lock();
+        let is_failing = is_down || state.recent.back().is_some_and(|last| last.outcome != SignKind::Served);
+        is_failing && state.has_queued && state.has_failed(job) && state.aside.insert(job)
+    }
+
     /// Ends the jobs that failed before without another attempt, until the API serves a job or a new one comes.
     pub(super) fn abandon(&self) {
         self.state.lock().is_abandoned = true;
@@ -178,11 +196,7 @@ impl LaneHistory {
     pub(super) fn abandoned_error(&self, job: u64) -> Option<String> {
         let state = self.state.lock();
         let error = state.last_error.as_ref().filter(|_| state.is_abandoned)?;
-        let has_failed = state
-            .recent
-            .iter()
-            .any(|sign| sign.job == job && sign.outcome != SignKind::Served);
-        has_failed.then(|| error.message.clone())
+        state.has_failed(job).then(|| error.message.clone())
     }
 
     /// Returns the end of a job's last attempt, if it failed.
@@ -201,6 +215,7 @@ impl LaneHistory {
         if is_first {
             state.last_first_attempt = state.last_first_attempt.max(sign.ended);
         }
+        state.aside.clear();
         state.is_abandoned &= !is_first && sign.outcome != SignKind::Served;
         if state.recent.len() == MAX_SIGNS {
             state.recent.pop_front();

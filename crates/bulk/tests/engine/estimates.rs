@@ -12,7 +12,7 @@ use outflow_core::{Cost, Weight};
 use outflow_mock::{Latency, MockResponse, Script, ScriptMatch};
 use outflow_store::{ActionSpec, BatchPosition, ControlScope, StoreControl, TenantRule};
 
-use super::support::{Plan, World, arrivals, get, gets, in_flight, name, rate_rule, value};
+use super::support::{Plan, World, arrivals, get, gets, in_flight, name, rate_rule, shared, value};
 
 const LATENCY: Duration = Duration::from_millis(300);
 
@@ -299,6 +299,44 @@ async fn an_eta_counts_the_jobs_of_other_actions() {
         truth: ended.since(begun),
     };
     assert!(compared.is_true(), "{compared:?}");
+}
+
+// A second action of the same tenant waits for the first one: its few jobs end last.
+#[tokio::test(start_paused = true)]
+async fn an_eta_counts_the_jobs_before_an_action_of_the_same_tenant() {
+    let world = Plan::with_user_defaults("30/s", LATENCY).start().await;
+    world.submit("first", gets("a", 6_000)).await;
+    world.submit("second", gets("a", 300)).await;
+    let begun = world.time.wall();
+    let eta = async |action| {
+        let progress = world.engine.progress(&name(action)).await.expect("read");
+        progress.expect("known").eta.expect("an estimate")
+    };
+    let etas = [("first", eta("first").await), ("second", eta("second").await)];
+    for (action, eta) in etas {
+        let ended = world.finished(action).await.ended.expect("over");
+        let compared = Compared {
+            eta,
+            truth: ended.since(begun),
+        };
+        assert!(compared.is_true(), "{action}: {compared:?}");
+    }
+}
+
+// The API allows six of the ten a second that are configured: after the first minute the estimate knows it.
+#[tokio::test(start_paused = true)]
+async fn an_eta_follows_an_api_that_allows_less_than_configured() {
+    let plan = Plan::with_user_defaults("10/s", LATENCY);
+    plan.mock.limit_to(shared("6/s"));
+    let world = plan.start().await;
+    let compared = compare(&world, gets("t", 1_500), Duration::from_secs(90)).await;
+    let wrong: Vec<_> = compared.iter().filter(|one| !one.is_within(3 * SECOND)).collect();
+    assert!(
+        wrong.is_empty() && compared.len() > 5,
+        "{} of {}: {wrong:?}",
+        wrong.len(),
+        compared.len()
+    );
 }
 
 // An outage of ten minutes: meanwhile the ETA of the tenant is that of the action, and after the recovery both are true

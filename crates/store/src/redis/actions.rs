@@ -57,12 +57,13 @@ impl ActionStore for RedisStore {
         let places = reply.read_all(|reply| {
             let mut place = reply.list()?;
             let (lane, tenant) = (place.name()?, place.name()?);
-            let (jobs, cost) = (place.number()?, place.number()?);
+            let (jobs, cost, all) = (place.number()?, place.number()?, place.number()?);
             Ok(RemainingInLane {
                 lane,
                 tenant,
                 jobs,
                 units: jobs.saturating_mul(cost),
+                until_last: all,
             })
         })?;
         let latest = (latest > 0).then(|| wall_time(latest));

@@ -42,16 +42,25 @@ pub(crate) fn remaining(state: &StoreState, action: &Name, moment: ClockPair) ->
 }
 
 fn add_queue_work(state: &StoreState, queue: &ClassQueue, work: &mut FoundWork) -> rusqlite::Result<()> {
-    for entry in queue.front.values() {
-        work.add_entry(entry);
-    }
     let Some(position) = state.lanes.position(queue.id) else {
         return Ok(());
     };
+    // Jobs of other actions since the last of this one.
+    let mut others = 0;
+    for entry in queue.front.values() {
+        if work.add_entry(entry) {
+            work.add_others(position, std::mem::take(&mut others));
+        } else {
+            others += 1;
+        }
+    }
     for run in queue.runs.iter().take(work.reads_left) {
         work.reads_left -= 1;
         if let Some(cost) = cost_in_run(state, work.action, *run)? {
             work.add(position, run.count, run.count.saturating_mul(cost));
+            work.add_others(position, std::mem::take(&mut others));
+        } else {
+            others += run.count;
         }
     }
     Ok(())
@@ -81,6 +90,8 @@ struct FoundWork {
 struct FoundJobs {
     jobs: u64,
     units: u64,
+    /// Jobs of other actions before the last of these.
+    others: u64,
 }
 
 impl FoundWork {
@@ -92,10 +103,19 @@ impl FoundWork {
         }
     }
 
-    fn add_entry(&mut self, entry: &JobEntry) {
-        if entry.action == Some(self.action) {
+    /// Adds a job of the action; returns false for another one.
+    fn add_entry(&mut self, entry: &JobEntry) -> bool {
+        let is_its = entry.action == Some(self.action);
+        if is_its {
             self.add(entry.position, 1, entry.cost.units());
         }
+        is_its
+    }
+
+    /// Adds jobs of other actions that wait before one of this.
+    fn add_others(&mut self, position: JobPosition, jobs: u64) {
+        let found = self.places.entry((position.lane, position.tenant)).or_default();
+        found.others += jobs;
     }
 
     fn add(&mut self, position: JobPosition, jobs: u64, units: u64) {
@@ -112,6 +132,7 @@ impl FoundWork {
                 tenant: state.tenants.get(tenant)?.name.clone(),
                 jobs: found.jobs,
                 units: found.units,
+                until_last: found.jobs + found.others,
             })
         });
         named.flatten().collect()

@@ -125,7 +125,7 @@ local function first_cost(lane, tenant)
 end
 
 -- Returns an action's waiting jobs, the start of the last, and its places: lane, tenant, jobs that
--- could start there, cost of one.
+-- could start there, cost of one, jobs of the tenant there.
 local function left_of(name)
   local action, out, seen = action_of(name), { 0, 0 }, {}
   if not action or action.q == 0 then return out end
@@ -135,8 +135,8 @@ local function left_of(name)
     local lane = at and lane_of(at)
     if lane then
       local packed = call('HGET', lane.key, tenant)
-      local waits = packed and min(action.q, ready(read_slot(packed))) or 0
-      out[#out + 1] = { at, tenant, waits, first_cost(lane, tenant) }
+      local all = packed and ready(read_slot(packed)) or 0
+      out[#out + 1] = { at, tenant, min(action.q, all), first_cost(lane, tenant), all }
     end
     if lane and action.dl > 0 and not seen[at] then
       seen[at], out[2] = true, max(out[2], last_due(lane, function(_, job) return job.action == name end))
