@@ -150,7 +150,7 @@ async fn jobs_that_always_fail_do_not_hold_up_others() {
             sleep(Duration::from_secs(1)).await;
             let took = world.now().since(begun);
             assert!(
-                took < Duration::from_mins(2),
+                took < Duration::from_mins(4),
                 "{:?} after {took:?}",
                 world.counts().await
             );
