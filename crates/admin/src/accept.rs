@@ -1,4 +1,5 @@
-//! Connections of operators: accepted, served, and rejected only if all others are busy.
+//! Connections of operators: accepted and served. If all others are busy, a connection gets its health check answered,
+//! and nothing else.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn_with_state};
-use axum::response::Response;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use http_body::{Frame, SizeHint};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,10 +24,9 @@ use outflow_listener::{
     PeerAddr,
 };
 use smol_str::{SmolStr, format_smolstr};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::audit::AuditActor;
-use crate::problem::{AdminProblem, MEDIA_TYPE};
+use crate::problem::AdminProblem;
 use crate::{Admin, build_router};
 
 /// Accept loop of the admin port.
@@ -59,7 +60,7 @@ impl AdminAcceptor {
             // Spawning fails only while the program stops.
             let _stopping = match self.limits.reserve(peer, maximum) {
                 Ok(slot) => self.serve(connection, peer, slot, stop.clone()),
-                Err(_) => self.reject(connection, max),
+                Err(_) => self.serve_health(connection, peer, max),
             };
         }
     }
@@ -71,13 +72,7 @@ impl AdminAcceptor {
         slot: ConnectionSlot,
         stop: CancelToken,
     ) -> Result<(), SpawnError> {
-        let settings = self.admin.program.admin_settings();
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(settings.header_timeout)
-            .max_headers(usize::from(settings.max_headers))
-            .max_buf_size(MAX_HEAD);
+        let builder = self.connection_builder();
         let router = self.router.clone().layer(axum::Extension(actor(peer)));
         let router = router.layer(from_fn_with_state(slot.tracker().clone(), track_request));
         let service = TowerToHyperService::new(router);
@@ -99,14 +94,49 @@ impl AdminAcceptor {
         })
     }
 
-    /// Responds that the port is full, unless too many rejections are in progress already.
-    fn reject(&self, connection: InboundConnection, max_connections: u32) -> Result<(), SpawnError> {
+    /// Answers one health check, and any other request with a rejection. Further connections are closed.
+    fn serve_health(
+        &self,
+        connection: InboundConnection,
+        peer: PeerAddr,
+        max_connections: u32,
+    ) -> Result<(), SpawnError> {
         let served = usize::try_from(max_connections).unwrap_or(usize::MAX);
-        if self.connections.len() >= served.saturating_add(MAX_REJECTIONS) {
+        if self.connections.len() >= served.saturating_add(HEALTH_RESERVE) {
             return Ok(());
         }
-        self.connections.spawn(write_rejection(connection))
+        let router = self.router.clone().layer(axum::Extension(actor(peer)));
+        let service = TowerToHyperService::new(router.layer(from_fn(reject_all_but_health)));
+        let mut builder = self.connection_builder();
+        let connection = builder
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(connection), service);
+        // A client that does not read gets no answer.
+        self.connections.spawn(async move {
+            let _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+        })
     }
+
+    fn connection_builder(&self) -> http1::Builder {
+        let settings = self.admin.program.admin_settings();
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(settings.header_timeout)
+            .max_headers(usize::from(settings.max_headers))
+            .max_buf_size(MAX_HEAD);
+        builder
+    }
+}
+
+/// Rejects a request for which there is no place, unless it asks for the health of the program.
+async fn reject_all_but_health(request: Request, next: Next) -> Response {
+    if matches!(request.uri().path(), "/healthz" | "/readyz") {
+        return next.run(request).await;
+    }
+    let detail = "all connections of the admin port are busy: close streams of events";
+    let problem = AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
+    ([(RETRY_AFTER, "1")], problem).into_response()
 }
 
 /// Marks the connection as busy until the response is written.
@@ -140,30 +170,6 @@ impl http_body::Body for TrackedBody {
     }
 }
 
-/// Writes a rejection and waits briefly for the client to read it.
-async fn write_rejection(mut connection: InboundConnection) {
-    let written = async {
-        connection.write_all(rejection().as_bytes()).await?;
-        connection.shutdown().await?;
-        let mut ignored = [0; 1_024];
-        while connection.read(&mut ignored).await? > 0 {}
-        Ok::<_, std::io::Error>(())
-    };
-    // A client that does not read gets no rejection.
-    let _written = tokio::time::timeout(CLOSE_TIMEOUT, written).await;
-}
-
-/// Returns the response to a connection for which there is no place.
-fn rejection() -> String {
-    let detail = "all connections of the admin port are busy: close streams of events";
-    let body = AdminProblem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail).body();
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {}\r\n\
-         retry-after: 1\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 pub(crate) fn actor(peer: PeerAddr) -> AuditActor {
     AuditActor(match peer {
         PeerAddr::Remote(address) => format_smolstr!("{address}"),
@@ -171,8 +177,8 @@ pub(crate) fn actor(peer: PeerAddr) -> AuditActor {
     })
 }
 
-/// Rejections with a response at once; further connections are closed without one.
-const MAX_REJECTIONS: usize = 16;
+/// Connections for health checks while all others are busy; each lasts a second at most.
+const HEALTH_RESERVE: usize = 32;
 
 /// Far more than a browser sends.
 const MAX_HEAD: usize = 64 * 1024;

@@ -131,7 +131,7 @@ impl IntoResponse for AdminProblem {
     }
 }
 
-pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
+const MEDIA_TYPE: &str = "application/problem+json";
 
 /// Prefix of every type: a URN, because there is no page for the types.
 const TYPE_PREFIX: &str = "urn:outflow:problem:";

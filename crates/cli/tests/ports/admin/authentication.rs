@@ -267,7 +267,7 @@ async fn the_admin_port_closes_a_connection_with_an_incomplete_head() {
     ended.expect("the connection is closed").expect("in an orderly way");
 }
 
-// Two connections may be open: the third is closed, and a closed one frees its slot.
+// Two connections may be open: a third gets its health check answered and nothing else, and a closed one frees its place.
 #[tokio::test]
 async fn the_admin_port_bounds_connections() {
     let text = QUIET.replace("[admin]", "max_connections = 2\n    [admin]");
@@ -279,16 +279,19 @@ async fn the_admin_port_bounds_connections() {
         wire.read_exact(&mut byte).await.expect("an answer begins");
         open.push(wire);
     }
-    let mut third = running.open("GET", "/healthz", &[], "").await;
-    let mut rest = String::new();
-    let read = timeout(PATIENCE, third.read_to_string(&mut rest)).await;
-    read.expect("in time").expect("an answer");
-    assert!(rest.starts_with("HTTP/1.1 503"), "{rest}");
-    assert!(rest.contains("urn:outflow:problem:too_many_connections"), "{rest}");
+    for (path, status) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 503)] {
+        let mut third = running.open("GET", path, &[], "").await;
+        let mut rest = String::new();
+        let read = timeout(PATIENCE, third.read_to_string(&mut rest)).await;
+        read.expect("in time").expect("an answer");
+        assert!(rest.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {rest}");
+        let is_full = rest.contains("urn:outflow:problem:too_many_connections");
+        assert_eq!(is_full, status == 503, "{path}: {rest}");
+    }
     drop(open);
     let served = async {
         loop {
-            let mut wire = running.open("GET", "/healthz", &[], "").await;
+            let mut wire = running.open("GET", "/v1/snapshot", &[], "").await;
             let mut answer = Vec::new();
             let read = wire.read_to_end(&mut answer).await;
             if read.is_ok() && answer.starts_with(b"HTTP/1.1 200") {
