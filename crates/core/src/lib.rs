@@ -13,6 +13,7 @@ extern crate std;
 #[macro_use]
 mod named_enum;
 
+mod account;
 mod adaptive;
 mod alert;
 mod arrival_time;
@@ -46,6 +47,9 @@ mod trend;
 mod usage;
 mod utc_date;
 
+pub use account::{
+    Account, CallArrivals, InvalidAccount, LeaseAnswer, LeaseRenewal, LeaseUnits, LimitUsage, QuotaWant, RenewalRefusal,
+};
 pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift, PassedUnits};
 pub use alert::{
     Alert, AlertChange, AlertSeverity, CongestionAlert, CongestionWatch, InvalidAlert, Observation, UsageAlert,

@@ -3,6 +3,7 @@
 // The model checker has its own binary, without the dependencies of these.
 #![cfg(not(loom))]
 
+mod account;
 mod adaptive;
 mod alert;
 mod arrival_time;
