@@ -1,17 +1,17 @@
 //! Decides what a message, an excerpt or a listing may quote of a configuration.
 //!
 //! Every surface asks here: diagnostics, their excerpts, `written` values of `config show`, values set at
-//! run time. A value is quoted if neither its key nor its form could be a secret's; otherwise its key and
-//! its place are shown. It knows names and forms, not the secrets themselves.
+//! run time. A value is quoted if its key is known to hold no secret and its form is not a secret's;
+//! otherwise its key and its place are shown. It knows names and forms, not the secrets themselves.
 
+mod known_name;
 mod plain_text;
-mod secret_name;
 mod text_scan;
 
 pub(crate) use plain_text::is_variable_name;
 
-use plain_text::{is_plain_name, is_plain_value};
-use secret_name::NameKind;
+use known_name::NameKind;
+use plain_text::{has_short_numbers, is_plain_name, is_plain_value};
 use text_scan::{find_hidden, may_show};
 
 /// Returns a value for display: itself, or an ellipsis if it could be a secret.
@@ -25,14 +25,19 @@ use text_scan::{find_hidden, may_show};
 /// ```
 #[must_use]
 pub fn show_value<'v>(key: &str, value: &'v str) -> &'v str {
-    let kind = key.split('.').fold(NameKind::Plain, NameKind::within);
+    let names = split_key(key).into_iter().map(|name| name.trim_matches('"'));
+    let kind = names.fold(NameKind::Table, NameKind::within);
     if may_show(kind, value) { value } else { ELLIPSIS }
 }
 
 /// Returns a name for display, or an ellipsis if it could be a secret.
 #[must_use]
 pub fn show_name(name: &str) -> &str {
-    if is_plain_value(name) { name } else { ELLIPSIS }
+    if is_plain_value(name) && has_short_numbers(name) {
+        name
+    } else {
+        ELLIPSIS
+    }
 }
 
 /// Returns a joined key for display: each part that could be a secret becomes an ellipsis.
@@ -87,8 +92,10 @@ pub(crate) fn mask(covered: &str) -> String {
 
 /// Returns the value of a variable that sets the key of its name, covered if it could be a secret.
 pub(crate) fn redact_variable(name: &str, value: &str) -> String {
+    // The prefix is that of a program.
+    let name = name.split_once('_').map_or(name, |(_, levels)| levels);
     let levels: Vec<_> = name.split("__").collect();
-    let prefix = format!("{} = ", levels.join("."));
+    let prefix = format!("{} = ", levels.join(".").to_lowercase());
     let has_parts = value.trim_start().starts_with(['[', '{', '"', '\'']);
     if !has_parts && !is_plain_value(value) {
         return COVER.to_string().repeat(value.len());
@@ -127,11 +134,49 @@ const COVER: char = '\u{1}';
 mod tests {
     use super::*;
 
-    // Forms in which a user writes a key into a file by accident; most of them do not parse. `hunter` alone
-    // has no form of a secret: its key gives it away. The other secrets have the form, and any key.
+    // Forms in which a user writes a key into a file by accident; most of them do not parse. `hunter` alone, a
+    // word and a number have no form of a secret: their key gives them away. Two of them in a row have the form,
+    // and any key.
     #[test]
     fn a_key_is_hidden_in_every_form() {
         for line in [
+            "headers = { \"X Foo\" = \"hunter\" }",
+            "headers = { Host = \"hunter\" }",
+            "headers = { X-Foo = { value = \"hunter\" } }",
+            "headers = { X-K = hunter }",
+            "headers = { X-K hunter }",
+            "headers = { Anthropic-Version = 2023, X-K = \"hunter\" }",
+            "headers = {\n  timeout = \"hunter\",\n  X-K = [\n'hunter'] }",
+            "headers.timeout = \"hunter\"",
+            "header = { X-Foo = \"hunter\" }",
+            "heders = { X-Foo = \"hunter\" }",
+            "x = { base_url = \"http://h\", timeoutt = \"5s\", headers = { X-Foo = \"hunter\" } }",
+            "[apis]\nx = { base_url = \"http://h\", timeoutt = \"5s\", headers = { X-Foo = \"hunter\" } }",
+            "[apis.stock.headers]\nX-Foo = \"hunter\"\ntimeout = hunter\n\"X Foo\" = 'hunter'",
+            "[[apis.stock.headers]]\nname = \"X-Foo\"\nvalue = \"hunter\"",
+            "[apis.stock.header]\nX-Foo = \"hunter\"",
+            "api_key =\n\"hunter\"",
+            "api_key =\r\n  hunter\r\n",
+            "api_key = # mine\n\n# here\n[\"hunter\"]",
+            "api_key =\n[hunter]",
+            "api_key =\nhunter=",
+            "api_key =\n[\n\"hunter\",\n]",
+            "api_key =\n{ value = \"hunter\" }",
+            "api_key =\n\"\"\"\nhunter\n\"\"\"",
+            "api_key\n= \"hunter\"",
+            "x = { api_key =\n\"hunter\" }",
+            "timeout =\nhunter",
+            "value = \"hunter\"",
+            "pin = hunter",
+            "account = \"hunter\"",
+            "client_id = \"hunter\"",
+            "webhook = \"hunter\"",
+            "webhook: hunter",
+            "timeoutt = \"hunter\"",
+            "timeoutt = { path = \"hunter\" }",
+            "apis.stock = \"hunter\"",
+            "timeout = \"5s\" hunter",
+            "cache = { hunter }",
             "atuh = \"hunter\"",
             "api_key = \"hunter\"",
             "api_key = hunter",
@@ -180,10 +225,13 @@ mod tests {
             "hunter2hunter = 5",
             "[apis.\"hunter2hunter\"]",
         ] {
-            let shown = redact_text(line);
-            assert!(!shown.contains("hunter"), "{shown}");
-            assert_eq!(shown.len(), line.len(), "{line}");
-            assert_eq!(shown.matches('\n').count(), line.matches('\n').count());
+            for secret in ["hunter", "tulipgarden", "8675309123456"] {
+                let line = line.replace("hunter", secret);
+                let shown = redact_text(&line);
+                assert!(!shown.contains(secret), "{shown}");
+                assert_eq!(shown.len(), line.len(), "{line}");
+                assert_eq!(shown.matches('\n').count(), line.matches('\n').count());
+            }
         }
     }
 
@@ -197,6 +245,15 @@ mod tests {
             "key = { header = \"X-Api-Key\" }",
             "key = { query = \"api_key\", jwt = \"bearer\" }",
             "key = \"bearer\"",
+            "timeout = tulipgarden",
+            "timeoutt = \"5s\"",
+            "limit = [\"5/s\"]",
+            "max_headers = 8675309123456",
+            "[apis]\nx = { base_url = \"http://h\" }",
+            "[apis.headers.groups.pin]\nlimits = [\"tulipgarden\"]",
+            "timeout =\n[log]\nformat = \"tulipgarden\"",
+            "timeout =\nmax_wait = \"tulipgarden\"",
+            "policy = { 429 = \"tulipgarden\" }",
             "base_url = \"https://example.com/v1\"",
             "routes = [\n  { path = \"/orders/**\", group = \"orders\" },\n]\n[log]\nlevel = \"info\"",
         ] {
@@ -246,6 +303,7 @@ mod tests {
         assert_eq!(show_key("apis.123456789.x"), "apis.….x");
         assert_eq!(mask(&redact_text("ba..123456789:hunter")), "*****");
         assert_eq!(show_name("4f9a8b7c6d5e4f3a"), "…");
+        assert_eq!(show_name("8675309123456"), "…");
         assert_eq!(show_name("timeuot"), "timeuot");
     }
 }

@@ -234,21 +234,21 @@ mod tests {
         let position = source.position(9);
         assert_eq!((position.line, position.column), (2, 2));
         let excerpt = source.excerpt(position.start, 7..9);
-        assert_eq!((excerpt.line.as_str(), excerpt.span), ("ü = 2", 0..2));
+        assert_eq!((excerpt.line.as_str(), excerpt.span), ("ü = *****", 0..2));
     }
 
     #[test]
     fn a_position_beyond_the_end_is_the_end() {
-        let source = Source::new("a", "x");
-        assert_eq!(source.position(99).column, 2);
-        assert_eq!(source.excerpt(0, 50..99).span, 1..1);
+        let source = Source::new("a", "dir");
+        assert_eq!(source.position(99).column, 4);
+        assert_eq!(source.excerpt(0, 50..99).span, 3..3);
     }
 
     // A list of four lines, and a text of 2,000 bytes.
     #[test]
     fn a_shown_value_has_one_line_and_a_maximum_length() {
-        let source = Source::new("a", "x = [\n  1,\n  2,\n]\n");
-        assert_eq!(&*source.written(4..18), "[ 1, 2, ]");
+        let source = Source::new("a", "max = [\n  1,\n  2,\n]\n");
+        assert_eq!(&*source.written(6..20), "[ 1, 2, ]");
         let long = Source::new("a", "ü".repeat(4_000));
         assert!(long.written(0..8_000).len() < 4_200);
     }
@@ -257,20 +257,22 @@ mod tests {
     #[test]
     fn a_span_moves_with_the_masks_before_it() {
         for key in ["abc", "a-longer-key"] {
-            let text = format!("x = {{ key = \"{key}\", y = 1 }} # {key}");
+            let text = format!("cache = {{ key = \"{key}\", max = 1 }} # {key}");
             let source = Source::new("a", text.clone());
             let spans = [
-                0..1,
-                6..9,
-                12..14 + key.len(),
-                text.find("y = 1").expect("there")..text.len(),
+                0..5,
+                10..13,
+                16..18 + key.len(),
+                text.find("max = 1").expect("there")..text.len(),
             ];
             let excerpts = spans.map(|span| source.excerpt(0, span));
             assert!(
-                excerpts.iter().all(|one| one.line == "x = { key = *****, y = 1 }"),
+                excerpts
+                    .iter()
+                    .all(|one| one.line == "cache = { key = *****, max = 1 }"),
                 "{excerpts:?}"
             );
-            assert_eq!(excerpts.map(|one| one.span), [0..1, 6..9, 12..17, 19..26]);
+            assert_eq!(excerpts.map(|one| one.span), [0..5, 10..13, 16..21, 23..32]);
         }
     }
 

@@ -14,9 +14,13 @@ pub(crate) fn is_plain_value(text: &str) -> bool {
 pub(crate) fn is_plain_name(name: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || " _-./*{}[]".contains(c);
     let is_short = name.matches(' ').count() <= 1 && name.len() <= MAX_VALUE;
+    is_short && has_short_numbers(name) && name.chars().all(fits) && are_plain_words(name)
+}
+
+/// Returns false for a name with the number of an account.
+pub(crate) fn has_short_numbers(name: &str) -> bool {
     let mut numbers = name.split(|c: char| !c.is_ascii_digit());
-    let has_short_numbers = numbers.all(|number| number.len() <= MAX_NAME_DIGITS);
-    is_short && has_short_numbers && name.chars().all(fits) && are_plain_words(name)
+    numbers.all(|number| number.len() <= MAX_NAME_DIGITS)
 }
 
 /// Returns true if a text has the form of a variable's name and not of a secret. A secret written instead
@@ -34,6 +38,19 @@ fn is_quantity(text: &str) -> bool {
     let starts = unsigned.starts_with(|c: char| c.is_ascii_digit());
     let names = text.split(' ').filter(|word| word.starts_with(char::is_alphabetic));
     starts && names.count() <= MAX_UNIT_NAMES && text.chars().all(fits) && are_plain_words(text)
+}
+
+/// `5s`, `100/min`, `20%`, `-1.5`: too short for the number of a person or an account.
+pub(crate) fn is_short_quantity(text: &str) -> bool {
+    let unsigned = text.trim_start_matches(['+', '-']);
+    let is_word = |word: &str| {
+        word.bytes().all(|b| b.is_ascii_digit())
+            || is_number_with_units(word)
+            || UNITS.contains(&word.to_lowercase().as_str())
+    };
+    unsigned.starts_with(|c: char| c.is_ascii_digit())
+        && unsigned.chars().filter(char::is_ascii_digit).count() <= MAX_UNIT_DIGITS
+        && unsigned.split(['.', '/', '%', ' ']).all(is_word)
 }
 
 /// A word, a path, a host with its port, or a URL of these.

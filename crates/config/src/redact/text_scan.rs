@@ -4,11 +4,12 @@
 //! It is more tolerant than the parser and prefers hiding too much: a user finds the line by its number.
 //! Lists and tables keep the kind of their key over any number of lines, a heading keeps it for its section.
 
+use std::mem;
 use std::ops::Range;
 
 use super::COVER;
-use super::plain_text::{is_plain_name, is_plain_value, is_variable_name};
-use super::secret_name::NameKind;
+use super::known_name::NameKind;
+use super::plain_text::{is_plain_name, is_plain_value, is_short_quantity, is_variable_name};
 
 /// Returns the spans to hide, in order.
 pub(super) fn find_hidden(text: &str) -> Vec<HiddenSpan> {
@@ -30,7 +31,8 @@ pub(super) fn find_hidden(text: &str) -> Vec<HiddenSpan> {
 /// Returns true if a message may quote the value of a name of this kind.
 pub(super) fn may_show(kind: NameKind, value: &str) -> bool {
     match kind {
-        NameKind::Plain => is_plain_value(value),
+        NameKind::Plain | NameKind::Rules => is_plain_value(value),
+        NameKind::Table | NameKind::Entries | NameKind::Misspelt => is_short_quantity(value),
         NameKind::Variable => is_variable_name(value),
         NameKind::File => value.contains(['/', '.']) && is_plain_value(value),
         NameKind::Placement => value == "bearer",
@@ -56,6 +58,8 @@ struct TextScan<'t> {
     text: &'t str,
     at: usize,
     heading: NameKind,
+    /// A line ended after its equals sign, so the next one may be its value.
+    awaits_value: bool,
     open: Vec<OpenValue>,
     hidden: Vec<HiddenSpan>,
 }
@@ -65,7 +69,8 @@ impl<'t> TextScan<'t> {
         Self {
             text,
             at: 0,
-            heading: NameKind::Plain,
+            heading: NameKind::Table,
+            awaits_value: false,
             open: Vec::new(),
             hidden: Vec::new(),
         }
@@ -77,13 +82,14 @@ impl<'t> TextScan<'t> {
         match self.next_char() {
             None => {}
             Some('#') => self.comment(),
+            Some(_) if mem::take(&mut self.awaits_value) && !self.is_at_known_name() => self.hidden_line(),
             Some('[') => self.heading_line(),
             Some(_) => match self.find("=", "\n#") {
                 Some(equals) => {
                     let kind = self.assigned_name(equals, self.heading);
                     self.value(kind);
                     if self.open.is_empty() {
-                        self.rest_of_line(kind);
+                        self.rest_of_line();
                     }
                 }
                 None => self.line_without_equals(),
@@ -102,7 +108,8 @@ impl<'t> TextScan<'t> {
             (Some(_), OpenValue::List(kind)) => self.value(kind),
             (Some(_), OpenValue::Table(kind)) => {
                 let equals = self.find("=", "\n#,[]{}");
-                let kind = equals.map_or(kind, |equals| self.assigned_name(equals, kind));
+                // A member without a name may be the value of the line before.
+                let kind = equals.map_or(NameKind::Secret, |equals| self.assigned_name(equals, kind));
                 self.value(kind);
             }
         }
@@ -110,19 +117,28 @@ impl<'t> TextScan<'t> {
 
     /// Takes the name before an equals sign, and returns the kind of its value.
     fn assigned_name(&mut self, equals: usize, outer: NameKind) -> NameKind {
+        let kind = self.names(equals, outer);
+        self.at += 1;
+        kind
+    }
+
+    /// Takes a dotted name, and returns the kind of its last part.
+    fn names(&mut self, end: usize, outer: NameKind) -> NameKind {
         let mut kind = outer;
-        for part in name_parts(self.text, self.at..equals) {
+        for part in name_parts(self.text, self.at..end) {
             let name = unquoted(self.text.get(part.clone()).unwrap_or_default());
             kind = kind.within(name);
-            self.hide_name(part, name);
+            if !is_plain_name(name) {
+                self.hide(part);
+            }
         }
-        self.at = equals + 1;
+        self.at = end;
         kind
     }
 
     /// Takes a value, or the beginning of a list or a table.
     fn value(&mut self, kind: NameKind) {
-        self.skip(|c| c == ' ' || c == '\t');
+        self.skip(|c| c == ' ' || c == '\t' || c == '\r');
         let rest = self.rest();
         match self.next_char() {
             Some('[') => {
@@ -136,7 +152,7 @@ impl<'t> TextScan<'t> {
             Some('"') if rest.starts_with("\"\"\"") => self.long_text("\"\"\""),
             Some('\'') if rest.starts_with("'''") => self.long_text("'''"),
             Some(quote @ ('"' | '\'')) => self.quoted_text(quote, kind),
-            Some('\n') | None => {}
+            Some('\n' | '#') | None => self.awaits_value = self.open.is_empty(),
             Some(_) => self.bare_text(kind),
         }
     }
@@ -175,12 +191,12 @@ impl<'t> TextScan<'t> {
         let (start, written) = (self.at, rest.get(..len).unwrap_or_default());
         self.at += len;
         if !may_show(kind, written.trim()) {
-            self.hide(start..self.at);
+            self.hide(start..start + written.trim_end().len());
         }
     }
 
-    /// Takes what follows a value in its line.
-    fn rest_of_line(&mut self, kind: NameKind) {
+    /// Takes what follows a value in its line, and shows no word of it: it belongs to no key.
+    fn rest_of_line(&mut self) {
         self.skip(|c| c == ' ' || c == '\t' || c == '\r');
         match self.next_char() {
             None | Some('\n') => {}
@@ -189,14 +205,21 @@ impl<'t> TextScan<'t> {
                 let start = self.at;
                 self.skip(|c| c != '\n');
                 let written = self.text.get(start..self.at).unwrap_or_default();
-                if kind != NameKind::Plain || !is_plain_value(written.trim()) {
+                if written.contains(char::is_alphanumeric) {
                     self.hide(start..self.at);
                 }
             }
         }
     }
 
-    /// Takes a line such as `api_key: abc`: the rest of it belongs to its first word.
+    fn hidden_line(&mut self) {
+        let start = self.at;
+        self.skip(|c| c != '\n');
+        self.hide(start..self.at);
+    }
+
+    /// Takes a line such as `api_key: abc`: the rest of it belongs to its first word. A word alone is shown if
+    /// it is a known name.
     fn line_without_equals(&mut self) {
         let rest = self.rest();
         let line = rest.split('\n').next().unwrap_or_default();
@@ -205,38 +228,35 @@ impl<'t> TextScan<'t> {
         let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '-' || c == '.';
         let len = named.find(|c| !is_name(c)).unwrap_or(named.len());
         let (name, after) = named.split_at(len);
-        let kind = self.heading.within(name.rsplit('.').next().unwrap_or(name));
+        let kind = name.split('.').fold(self.heading, NameKind::within);
         let value = after.trim_matches([' ', '\t', ':', '"', '\'', '\r']);
         let end = self.at + line.len();
-        let is_shown = value.is_empty() || may_show(kind, value);
-        let is_key = is_plain_name(name) && name.starts_with(char::is_alphabetic);
-        if !is_shown && is_key {
-            self.hide(start + len..end);
-        } else if !is_shown || !is_plain_name(name) {
+        // In `"abc"` the second quote ends the name; in `abc "x"` a quote begins a value.
+        let unquoted = if named == line {
+            after
+        } else {
+            after.get(1..).unwrap_or_default()
+        };
+        let has_value = unquoted.trim_start().starts_with([':', '"', '\'']);
+        let is_key =
+            is_plain_name(name) && name.starts_with(char::is_alphabetic) && (has_value || kind != NameKind::Secret);
+        if !is_key {
             self.hide(start..end);
+        } else if !value.is_empty() && !may_show(kind, value) {
+            self.hide(start + len..end);
         }
         self.at = end;
     }
 
-    /// Takes a heading, which ends what is open. Its second part is a name that a user chose, such as an
-    /// API's.
+    /// Takes a heading, which ends what is open.
     fn heading_line(&mut self) {
         self.open.clear();
         self.skip(|c| c == '[');
         let line_end = self.at + self.rest().find('\n').unwrap_or(self.rest().len());
         let end = self.find("]", "\n").unwrap_or(line_end);
-        let mut kind = NameKind::Plain;
-        for (at, part) in name_parts(self.text, self.at..end).into_iter().enumerate() {
-            let name = unquoted(self.text.get(part.clone()).unwrap_or_default());
-            if at != 1 {
-                kind = kind.within(name);
-            }
-            self.hide_name(part, name);
-        }
-        self.heading = kind;
-        self.at = end;
+        self.heading = self.names(end, NameKind::Table);
         self.skip(|c| c == ']');
-        self.rest_of_line(NameKind::Secret);
+        self.rest_of_line();
     }
 
     fn comment(&mut self) {
@@ -249,7 +269,7 @@ impl<'t> TextScan<'t> {
         self.open.pop();
         self.at += 1;
         if self.open.is_empty() {
-            self.rest_of_line(NameKind::Plain);
+            self.rest_of_line();
         }
     }
 
@@ -265,6 +285,18 @@ impl<'t> TextScan<'t> {
         line.ends_with(']') && inner.starts_with(|c: char| c.is_ascii_alphabetic()) && inner.chars().all(is_name)
     }
 
+    /// Returns true at a heading or an assignment with a known first name.
+    fn is_at_known_name(&self) -> bool {
+        let rest = self.rest();
+        let (names, outer, end) = match rest.strip_prefix('[') {
+            Some(names) => (names, NameKind::Table, self.find("]", "\n")),
+            None => (rest, self.heading, self.find("=", "\n#")),
+        };
+        let names = names.trim_start_matches('[');
+        let first = names.split(['.', '=', ']', '\n']).next().unwrap_or_default();
+        end.is_some() && !matches!(outer.within(unquoted(first)), NameKind::Secret | NameKind::Misspelt)
+    }
+
     /// Returns the place of a character outside of quotes, before one of these ends.
     fn find(&self, wanted: &str, ends: &str) -> Option<usize> {
         let rest = self.rest();
@@ -278,12 +310,6 @@ impl<'t> TextScan<'t> {
             }
         }
         None
-    }
-
-    fn hide_name(&mut self, span: Range<usize>, name: &str) {
-        if !is_plain_name(name) {
-            self.hide(span);
-        }
     }
 
     fn hide(&mut self, span: Range<usize>) {

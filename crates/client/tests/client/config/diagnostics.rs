@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use outflow::config::{Config, Environment, Source};
+use outflow::config::{Config, Environment, Source, show_value};
 
 /// One case: `=== name`, lines of `env NAME=VALUE`, the text, a line of `---`, the expectation.
 struct DiagnosticCase<'a> {
@@ -72,3 +72,65 @@ fn every_error_has_exactly_this_message() {
     assert!(failures.is_empty(), "{failures}");
     assert!(count >= 160, "{count} cases were found");
 }
+
+// A word and a number have no form of a secret. Each text is an API's, and has an error at the secret or beside it.
+#[test]
+fn no_message_quotes_a_header_or_the_value_of_an_unknown_key() {
+    for text in [
+        "headers = { \"X Foo\" = \"CANARY\" }",
+        "headers = { Host = \"CANARY\" }",
+        "headers = { X-Foo = { value = \"CANARY\" } }",
+        "headers = { X-K = CANARY }",
+        "headers = { Anthropic-Version = 2023, X-K = \"CANARY\" }",
+        "header = { X-Foo = \"CANARY\" }",
+        "[apis]\nx = { base_url = \"http://h\", timeoutt = \"5s\", headers = { X-Foo = \"CANARY\" } }",
+        "[apis.shop.headers]\nX-Foo = CANARY",
+        "[apis.shop.headers]\n\"X Foo\" = \"CANARY\"",
+        "api_key =\n\"CANARY\"",
+        "api_key =\nCANARY",
+        "api_key =\n[CANARY]",
+        "value = \"CANARY\"",
+        "pin = \"CANARY\"",
+        "pin = CANARY",
+        "account = \"CANARY\"",
+        "client_id = CANARY",
+        "webhook = \"CANARY\"",
+        "webhook = { url = \"CANARY\" }",
+    ] {
+        for secret in ["tulipgarden", "8675309123456"] {
+            let text = text.replace("CANARY", secret);
+            let shown = render(&format!("[apis.shop]\nbase_url = \"https://shop.example\"\n{text}"));
+            assert!(shown.contains("outflow.toml:"), "{text}");
+            assert!(!shown.contains(secret), "{shown}");
+        }
+    }
+    for text in [
+        "headers.8675309123456.x = 1\nheaders.8675309123456 = 2",
+        "[apis.shop.8675309123456]",
+        "8675309123456 = 1",
+    ] {
+        let shown = render(&format!("[apis.shop]\nbase_url = \"https://shop.example\"\n{text}"));
+        assert!(
+            shown.contains("outflow.toml:") && !shown.contains("8675309123456"),
+            "{shown}"
+        );
+    }
+}
+
+// The file documents every key. A key that messages do not know would hide its wrong value from its user.
+#[test]
+fn messages_quote_a_plain_value_of_every_documented_key() {
+    let assigned = DEFAULTS
+        .lines()
+        .filter_map(|line| line.trim_start_matches('#').split_once(" = "));
+    let is_key = |name: &&str| name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let keys: Vec<_> = assigned.map(|(name, _)| name).filter(is_key).collect();
+    assert!(keys.len() > 100, "{keys:?}");
+    for key in keys {
+        let holds_secret = ["key", "headers"].contains(&key) || key.ends_with("_env") || key.ends_with("_file");
+        let shown = show_value(key, "soon");
+        assert_eq!(shown == "soon", !holds_secret, "{key}");
+    }
+}
+
+const DEFAULTS: &str = include_str!("../../../config.default.toml");
