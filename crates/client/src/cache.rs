@@ -257,7 +257,8 @@ impl Cache {
             return None;
         };
         let storable = FreshnessCheck::new(query, &entry).is_storable(query);
-        let allowed = query.bypass().is_none() && storable;
+        let is_personal = storable::sets_cookie(&entry.headers);
+        let allowed = query.bypass().is_none() && storable && !is_personal;
         // A 304 may vary by other headers than the stored response, and repeat a secret.
         let vary = storable::selectors(&entry.headers);
         match (storable::set_scope(query, entry.clone()), vary) {

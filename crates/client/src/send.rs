@@ -39,6 +39,7 @@ pub(crate) async fn make(client: &ApiClient, spec: Box<CallSpec>, shape: Respons
         started,
         stats: CallStats::default(),
         lead: None,
+        has_substitute: false,
         is_reported: false,
     };
     let result = cache_stage::respond(&mut call).await;
@@ -57,6 +58,8 @@ struct CallState<'a> {
     stats: CallStats,
     /// Duty to share the result with equal calls.
     lead: Option<Lead>,
+    /// True if a stored response may serve the call while the API sleeps.
+    has_substitute: bool,
     is_reported: bool,
 }
 
@@ -123,8 +126,18 @@ impl CallState<'_> {
                     tokio::time::sleep(plan.delay()).await;
                 }
             }
+            if self.yields_to_cache()
+                && let Some(result) = previous
+            {
+                return *result;
+            }
             now = self.client.upstream.now();
         }
+    }
+
+    /// Returns true if the API sleeps and a stored response may serve the call: it then neither waits nor probes.
+    fn yields_to_cache(&self) -> bool {
+        self.has_substitute && self.client.upstream.is_asleep(self.request.target)
     }
 
     /// Turns to the target of a redirect. Returns false if there is none to follow.

@@ -69,7 +69,7 @@ impl LocalUsage {
 pub struct UsageCorrection {
     /// Minimum usage by other programs with this key, beyond the charges so far.
     pub foreign: u64,
-    /// Server's limit, where it reports one with its window. Its return to our limit is news too.
+    /// Server's limit, where it reports one with a window of at most a day. Its return to our limit is news too.
     pub limit: Option<Rate>,
     /// Nothing is left: do not send before this instant, which is in the future.
     pub until: Option<Nanos>,
@@ -111,9 +111,11 @@ fn counts_alike(hint: &Hint, ours: &LocalUsage) -> bool {
     by_arrival && advertised && fits(hint.window) && fits(hint.resets_in)
 }
 
-/// Without its window a number is no rate.
+/// Without its window a number is no rate. A quota of more than a day is not one to spread calls by: one header would
+/// space them by days, and a client that uses the quota up early obeys the throttle that follows.
 fn limit(hint: &Hint) -> Option<Rate> {
-    Rate::new(hint.limit?, hint.window?).ok()
+    let window = hint.window.filter(|window| *window <= MAX_BLOCK)?;
+    Rate::new(hint.limit?, window).ok()
 }
 
 fn until(hint: &Hint, ours: &LocalUsage, now: Nanos) -> Option<Nanos> {
@@ -225,6 +227,10 @@ mod tests {
         assert_eq!(advertised(&none_at_all), None);
         let plain = [("X-RateLimit-Limit", "42")];
         assert_eq!(advertised(&plain), None, "42 of what");
+        let a_day = [("RateLimit-Policy", "\"a\";q=42;w=86400")];
+        assert_eq!(advertised(&a_day).as_deref(), Some("42/d"));
+        let longer = [("RateLimit-Policy", "\"a\";q=42;w=86401")];
+        assert_eq!(advertised(&longer), None, "calls would wait for days");
         assert_eq!(advertised(&[("X-RateLimit-Remaining", "0")]), None);
     }
 

@@ -131,9 +131,6 @@ const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Returns true if the validators of a 304 match the stored response. A 304 without any confirms
 /// it, since the conditions came from this cache.
 fn confirms(old: &CacheEntry, headers_304: &HeaderMap) -> bool {
-    if sets_cookie(headers_304) {
-        return false;
-    }
     let is_equal = |name: HeaderName| match (old.headers.get(&name), headers_304.get(&name)) {
         (Some(old), Some(new)) => Some(opaque(old.as_bytes()) == opaque(new.as_bytes())),
         (None, Some(_)) => Some(false),
@@ -145,7 +142,7 @@ fn confirms(old: &CacheEntry, headers_304: &HeaderMap) -> bool {
 }
 
 /// Returns true if a response sets a cookie, also in the form of RFC 2965: it belongs to one caller.
-fn sets_cookie(headers: &HeaderMap) -> bool {
+pub(super) fn sets_cookie(headers: &HeaderMap) -> bool {
     headers.contains_key(header::SET_COOKIE) || headers.contains_key("set-cookie2")
 }
 

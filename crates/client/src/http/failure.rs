@@ -122,8 +122,8 @@ impl AttemptFailure {
         }
     }
 
-    /// Returns the failure of a response that is not HTTP, or whose end is ambiguous.
-    pub(super) const fn invalid_response(phrase: &'static str) -> Self {
+    /// Returns the failure of a response that is not HTTP, whose end is ambiguous, or that fits no request.
+    pub(crate) const fn invalid_response(phrase: &'static str) -> Self {
         Self::new(Fault::InvalidResponse, BytesSent::Something, phrase)
     }
 

@@ -28,6 +28,7 @@ use crate::cache::{CacheQuery, CachedResponse, StoreDecision};
 use crate::client::{ApiClient, Body, CacheDirective, Response, ResponseShape, ResponseStats, SharedCall};
 use crate::error::{CacheMissCause, Error, ErrorKind};
 use crate::event::{CacheLabel, EventKind};
+use crate::http::AttemptFailure;
 use crate::refusal::{Refusal, RefusalReason};
 
 /// Returns a response from the cache or the server.
@@ -98,6 +99,7 @@ impl CacheStage<'_> {
                 {
                     return Ok(response);
                 }
+                call.has_substitute = self.find_offline().is_some();
                 let old = StaleEntry {
                     stored,
                     conditions: revalidate,
@@ -139,7 +141,11 @@ impl CacheStage<'_> {
     /// Fetches a streamed response: it is neither stored nor shared, and so sent without
     /// conditions.
     async fn fetch_streamed(&self, call: &mut CallState<'_>, old: Option<StaleEntry>) -> Result<Response, Error> {
-        match (call.fetch(self.now()).await, old) {
+        let result = call.fetch(self.now()).await;
+        if let Some(response) = self.serve_asleep(call, &result) {
+            return Ok(response);
+        }
+        match (result, old) {
             (Ok(response), Some(old)) if old.is_better_than(response.status) => {
                 Ok(serve(call, old.stored, CacheLabel::Stale))
             }
@@ -175,6 +181,9 @@ impl CacheStage<'_> {
         let result = self.fetch_and_store(call, old.as_ref()).await;
         let may_share = |response: &Response| self.cache.may_share(&self.query(), &response.headers, self.wall_now());
         shared_result::share(call, &result, may_share);
+        if let Some(response) = self.serve_asleep(call, &result) {
+            return Ok(response);
+        }
         match (result, old) {
             (Ok(response), Some(old)) if old.is_better_than(response.status) => {
                 Ok(serve(call, old.stored, CacheLabel::Stale))
@@ -216,7 +225,7 @@ impl CacheStage<'_> {
     }
 
     /// Fetches without conditions from the original address: the headers there must not reach
-    /// another origin.
+    /// another origin. A 304 would then be a response to no request of this caller.
     async fn fetch_again(
         &self,
         call: &mut CallState<'_>,
@@ -226,6 +235,10 @@ impl CacheStage<'_> {
         call.request.restart(start);
         call.stats.hops = 0;
         let response = call.fetch(self.now()).await?;
+        if response.status == StatusCode::NOT_MODIFIED {
+            let failure = AttemptFailure::invalid_response("the server responded 304 to a request without a condition");
+            return Err(Error::from_failure(failure));
+        }
         Ok(self.store(call, response, Some(old)))
     }
 
@@ -267,9 +280,24 @@ impl CacheStage<'_> {
 
     /// Returns the stored response that may be served while nothing may be sent, however stale.
     fn serve_offline(&self, call: &CallState<'_>) -> Option<Response> {
-        let stored = self.cache.lookup_any_in_memory(&self.query(), self.wall_now())?;
+        let stored = self.find_offline()?;
         let lookup = label(&stored);
         Some(serve(call, stored, lookup))
+    }
+
+    fn find_offline(&self) -> Option<CachedResponse> {
+        self.cache.lookup_any_in_memory(&self.query(), self.wall_now())
+    }
+
+    /// Returns the stored response for a call that failed while the API fell asleep.
+    fn serve_asleep(&self, call: &CallState<'_>, result: &Result<Response, Error>) -> Option<Response> {
+        let status = result.as_ref().ok().map(|response| response.status);
+        let has_failed =
+            status.is_none_or(|status| status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS);
+        if !has_failed || !call.yields_to_cache() {
+            return None;
+        }
+        self.serve_offline(call)
     }
 
     /// Returns true if a write happened since the call started: the response may be older than

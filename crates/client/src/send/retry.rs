@@ -48,7 +48,7 @@ impl CallState<'_> {
         };
         let is_wanted = attempt.verdict.retry == Retryability::Worthwhile && count > 0;
         let is_safe = attempt.sent != BytesSent::Something || self.request.is_idempotent() || self.is_undone(attempt);
-        if !is_wanted || !is_safe || !self.request.spec.payload.is_sendable() {
+        if !is_wanted || !is_safe || !self.request.spec.payload.is_sendable() || self.yields_to_cache() {
             return None;
         }
         if let Some(delay) = self.kept_position(attempt) {

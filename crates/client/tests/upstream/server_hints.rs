@@ -315,6 +315,41 @@ fn an_advertised_limit_is_kept() {
     assert_eq!(drifts(&bed), [Some("42/s".to_owned())]);
 }
 
+// A quota of a month or a year, as an ordinary success states it: no call waits for days. What is left of it counts
+// only after a throttle, and then for a day at most.
+#[test]
+fn a_quota_of_more_than_a_day_delays_no_call() {
+    let cases: [HeaderPairs; 6] = [
+        &[("RateLimit-Policy", "\"p\";q=1;w=31536000")],
+        &[("RateLimit-Policy", "\"p\";q=1;w=100000")],
+        &[("RateLimit-Policy", "\"p\";q=10000;w=2592000")],
+        &[("RateLimit-Limit", "1;w=31536000")],
+        &[
+            ("RateLimit-Policy", "\"p\";q=5;w=31536000"),
+            ("RateLimit", "\"p\";r=0;t=31536000"),
+        ],
+        &[
+            ("RateLimit-Limit", "1, 1;w=31536000"),
+            ("RateLimit-Remaining", "0"),
+            ("RateLimit-Reset", "31536000"),
+        ],
+    ];
+    for hints in cases {
+        let bed = adaptive(AdaptiveMode::Guard);
+        sent(&bed).settle(AttemptResult::response(200, &headers(hints)));
+        assert_eq!(effective(&bed), 50, "{hints:?}");
+        for _ in 0..20 {
+            bed.caller(bed.options()).goes();
+        }
+    }
+    for hints in &cases[4..] {
+        let bed = adaptive(AdaptiveMode::Guard);
+        sent(&bed).settle(AttemptResult::response(429, &headers(hints)));
+        let refused = bed.try_acquire(bed.options()).expect_err("nothing is left");
+        assert_eq!(refused.retry_after, Some(secs(86_400)), "{hints:?}");
+    }
+}
+
 // Only five of fifty pass: a call with a cost of 40 still goes, once the lowered limit is free.
 #[test]
 fn a_cost_above_a_lowered_limit_still_goes() {

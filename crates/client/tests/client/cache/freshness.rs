@@ -475,6 +475,7 @@ fn a_304_decides_for_which_requests_its_response_is_kept() {
     for (lines, kept) in [
         ("etag: \"1\"", ("fresh", "fresh")),
         ("etag: \"1\"\nvary: *", ("missing", "missing")),
+        ("etag: \"1\"\nset-cookie: a=b", ("missing", "missing")),
         ("etag: \"1\"\nvary: accept-language", ("fresh", "missing")),
         (
             "etag: \"1\"\ncache-control: max-age=60; no-store",

@@ -151,6 +151,73 @@ async fn a_confirmed_response_is_not_sent_again() {
     assert_eq!(mock.audit().count(), 2);
 }
 
+/// Builds a server whose response needs revalidation after a minute, and that then responds 304 with these headers
+/// to requests of these numbers.
+fn revalidating_server(numbers: std::ops::Range<u64>, headers: &[(&str, &str)]) -> MockApi {
+    let not_modified = MockResponse::status(304);
+    let not_modified = headers
+        .iter()
+        .fold(not_modified, |all, (name, value)| all.header(name, value));
+    let mock = scripted(Script::new().rule(ScriptMatch::always().numbers(numbers), not_modified));
+    let kept = MockResponse::ok("\"kept\"").header("cache-control", "max-age=60");
+    let kept = kept.header("etag", "\"1\"");
+    mock.answer("/**", kept.header("last-modified", "Wed, 01 Jan 2020 00:00:00 GMT"));
+    mock
+}
+
+// The same validator with a cookie, another validator, and a later date: the conditions are Outflow's, not the caller's.
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_a_condition_gets_no_304() {
+    let later = ("last-modified", "Wed, 01 Jan 2025 00:00:00 GMT");
+    for (headers, attempts) in [
+        (&[("etag", "\"1\""), ("set-cookie", "a=b")][..], 1),
+        (&[("etag", "\"2\"")], 2),
+        (&[later], 2),
+    ] {
+        let mock = revalidating_server(1..2, headers);
+        let client = over_pipes(&mock, with_cache);
+        client.get("strict", "/a").send().await.expect("kept");
+        tokio::time::sleep(2 * MINUTE).await;
+        let again = client.get("strict", "/a").send().await.expect("a response");
+        assert_eq!(
+            (again.status().as_u16(), again.attempts()),
+            (200, attempts),
+            "{headers:?}"
+        );
+        assert_eq!(again.text().await.expect("text"), "\"kept\"", "{headers:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_304_to_a_request_without_a_condition_is_refused() {
+    let mock = revalidating_server(1..9, &[("etag", "\"2\"")]);
+    let client = over_pipes(&mock, with_cache);
+    client.get("strict", "/a").send().await.expect("kept");
+    tokio::time::sleep(2 * MINUTE).await;
+    let error = client.get("strict", "/a").send().await.expect_err("nothing to serve");
+    assert!(error.to_string().contains("304"), "{error}");
+    assert_eq!((error.attempts(), mock.audit().count()), (2, 3));
+}
+
+// Every call after the first gets a 503. The default profile sleeps after eight failures in a row: the third of the calls
+// with two retries each is the first to see it, in its second attempt. It waits for no probe.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_finds_the_api_asleep_gets_the_stored_response() {
+    let mock = caching_server("");
+    let client = over_pipes(&mock, with_cache);
+    client.get("strict", "/a").send().await.expect("kept");
+    mock.rewrite(Script::new().rule(ScriptMatch::always(), MockResponse::status(503)));
+    tokio::time::sleep(2 * MINUTE).await;
+    let mut stale = 0;
+    for _ in 0..6 {
+        let before = mock.audit().count();
+        let response = client.get("strict", "/a").send().await.expect("a response");
+        stale += u32::from(response.from_cache() == Some(CacheLabel::Stale));
+        assert!(mock.audit().count() <= before + 3, "one attempt and two retries");
+    }
+    assert!(stale >= 3, "{stale} of 6 were served from the cache");
+}
+
 // The server fails in each way without a better response. The response or the settings may extend
 // its use by ten minutes, unless it requires validation.
 #[tokio::test(start_paused = true)]
