@@ -38,7 +38,7 @@ impl NameKind {
             "api_key_env" | "key_env" | "secret_env" | "token_env" | "url_env" => Self::Variable,
             "api_key_file" | "ca_file" | "secret_file" | "token_file" | "url_file" => Self::File,
             _ if is_in(&TABLES) => Self::Table,
-            _ if is_in(&PLAIN) => Self::Plain,
+            _ if is_in(PLAIN) => Self::Plain,
             _ if is_near_plain(&name) => Self::Misspelt,
             _ => Self::Secret,
         }
