@@ -12,8 +12,8 @@ use super::document::ReadSummary;
 use super::provenance::ValueOrigins;
 use super::reader::ValueError;
 use super::redact::show_key;
-use super::source::{Source, SourceKind};
-use super::tree::SourceSpan;
+use super::source::{Source, SourceExcerpt, SourceKind};
+use super::tree::{SourceSpan, TreeNode, TreeValue};
 use super::value_notes::{KeyNotes, NotePlace, NotedKey};
 
 /// Everything that a reading yields apart from the values.
@@ -22,6 +22,8 @@ pub struct DiagnosticCollector {
     sources: RefCell<Vec<Source>>,
     diagnostics: RefCell<Vec<Diagnostic>>,
     notes: RefCell<KeyNotes>,
+    /// Values of unknown keys, which no excerpt shows.
+    hidden: RefCell<Vec<SourceSpan>>,
     unreliable: RefCell<Vec<(usize, RangeInclusive<usize>)>>,
     files: RefCell<Vec<PathBuf>>,
     secrets: RefCell<Vec<SecretString>>,
@@ -58,9 +60,25 @@ impl DiagnosticCollector {
             key: show_key(key),
             message,
             help,
-            excerpt: source.excerpt(position.start, at.start..at.end),
-            order: (at.source, at.start),
+            excerpt: SourceExcerpt::default(),
+            at,
         });
+    }
+
+    /// Returns true if the excerpt shows the name at this position. A variable's text has no names.
+    pub(crate) fn shows_name(&self, at: SourceSpan) -> bool {
+        let sources = self.sources.borrow();
+        let shows = |source: &Source| source.kind() == SourceKind::Variable || source.shows(at.start..at.end);
+        sources.get(at.source).is_none_or(shows)
+    }
+
+    /// Hides the value of an unknown key, and every value in it. Its name may be known in another table.
+    pub(crate) fn hide_value(&self, node: &TreeNode) {
+        match &node.value {
+            TreeValue::Table(table) => table.iter().for_each(|entry| self.hide_value(&entry.node)),
+            TreeValue::List(nodes) => nodes.iter().for_each(|node| self.hide_value(node)),
+            _ => self.hidden.borrow_mut().push(node.at),
+        }
     }
 
     /// Records where the value of a key is written, or that its default holds.
@@ -119,12 +137,22 @@ impl DiagnosticCollector {
         // A diagnostic without a key comes from the parser itself.
         diagnostics.retain(|diagnostic| {
             let is_echo = |(source, lines): &(usize, RangeInclusive<usize>)| {
-                *source == diagnostic.order.0 && lines.contains(&diagnostic.line)
+                *source == diagnostic.at.source && lines.contains(&diagnostic.line)
             };
             diagnostic.key.is_empty() || !unreliable.iter().any(is_echo)
         });
-        let sources = self.sources.into_inner().into_iter();
-        let sources = sources.map(|source| (source.kind(), source.into_name()));
+        let mut sources = self.sources.into_inner();
+        for hidden in self.hidden.into_inner() {
+            if let Some(source) = sources.get_mut(hidden.source) {
+                source.hide_unknown(hidden.start..hidden.end);
+            }
+        }
+        for Diagnostic { at, excerpt, .. } in &mut diagnostics {
+            if let Some(source) = sources.get(at.source) {
+                *excerpt = source.excerpt(source.position(at.start).start, at.start..at.end);
+            }
+        }
+        let sources = sources.into_iter().map(|source| (source.kind(), source.into_name()));
         ReadSummary {
             files: self.files.into_inner(),
             secrets: self.secrets.into_inner(),

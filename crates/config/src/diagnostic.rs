@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::render::{self, RenderStyle};
 use super::source::SourceExcerpt;
+use super::tree::SourceSpan;
 
 /// One error or warning.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -32,9 +33,9 @@ pub struct Diagnostic {
     pub help: Option<String>,
     #[serde(skip)]
     pub(crate) excerpt: SourceExcerpt,
-    /// Number of the source and offset in it: the order of diagnostics.
+    /// Its place, which is also the order of diagnostics.
     #[serde(skip)]
-    pub(crate) order: (usize, usize),
+    pub(crate) at: SourceSpan,
 }
 
 /// Severity of a diagnostic.
@@ -61,7 +62,7 @@ impl fmt::Debug for Diagnostics {
 
 impl Diagnostics {
     pub(crate) fn new(mut all: Vec<Diagnostic>) -> Self {
-        all.sort_by_key(|diagnostic| diagnostic.order);
+        all.sort_by_key(|diagnostic| (diagnostic.at.source, diagnostic.at.start));
         all.dedup();
         Self(all)
     }

@@ -254,7 +254,11 @@ impl<'a> TableReader<'a> {
         let requested = self.requested.borrow();
         for entry in self.table.iter() {
             if !requested.contains(&entry.name.as_str()) {
-                self.report_name(entry, self.unknown_key(&entry.name, &requested));
+                self.collector.hide_value(&entry.node);
+                let is_shown = self.collector.shows_name(entry.at);
+                let name = if is_shown { entry.name.as_str() } else { HIDDEN_NAME };
+                let error = self.unknown_key(name, &requested);
+                self.collector.report(entry.at, &self.key_of(name), error);
             }
         }
     }
@@ -341,6 +345,9 @@ fn list_known(known: &[&str]) -> Option<String> {
         [first @ .., last] => Some(format!("known are {} and {last}", first.join(", "))),
     }
 }
+
+/// Stands for a name that the excerpt hides; no message shows it.
+const HIDDEN_NAME: &str = "?";
 
 /// A longer list does not help a user to choose.
 const MAX_LISTED: usize = 12;

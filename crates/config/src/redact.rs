@@ -8,7 +8,7 @@ mod known_name;
 mod plain_text;
 mod text_scan;
 
-pub(crate) use plain_text::is_variable_name;
+pub(crate) use plain_text::{is_short_quantity, is_variable_name};
 
 use known_name::NameKind;
 use plain_text::{has_short_numbers, is_plain_name, is_plain_value};
@@ -63,17 +63,27 @@ pub(crate) fn redact_text(text: &str) -> String {
     let mut from = 0;
     for hidden in find_hidden(text) {
         out.push_str(text.get(from..hidden.span.start).unwrap_or_default());
-        for c in text.get(hidden.span.clone()).unwrap_or_default().chars() {
-            if c == '\n' || c == '\r' {
-                out.push(c);
-            } else {
-                out.extend(std::iter::repeat_n(hidden.cover, c.len_utf8()));
-            }
-        }
+        out.push_str(&cover_with(
+            text.get(hidden.span.clone()).unwrap_or_default(),
+            hidden.cover,
+        ));
         from = hidden.span.end;
     }
     out.push_str(text.get(from..).unwrap_or_default());
     out
+}
+
+/// Returns the covered form of a text. Its lines and its length in bytes stay.
+pub(crate) fn cover(text: &str) -> String {
+    cover_with(text, COVER)
+}
+
+fn cover_with(text: &str, cover: char) -> String {
+    let covered = |c: char| match c {
+        '\n' | '\r' => std::iter::repeat_n(c, 1),
+        c => std::iter::repeat_n(cover, c.len_utf8()),
+    };
+    text.chars().flat_map(covered).collect()
 }
 
 /// Returns a covered text for display. A covered part becomes a mask of one length: the length of a secret is

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::collector::DiagnosticCollector;
 use super::diagnostic::Diagnostics;
 use super::reader::ValueError;
-use super::redact::{mask, redact_text, redact_variable};
+use super::redact::{cover, is_short_quantity, mask, redact_text, redact_variable};
 use super::tree::SourceSpan;
 
 /// A text with the name under which its errors are reported.
@@ -177,6 +177,23 @@ impl Source {
         line.into()
     }
 
+    /// Returns true if no part of the span is covered.
+    pub(crate) fn shows(&self, span: Range<usize>) -> bool {
+        let written = self.redacted.get(span).unwrap_or_default();
+        mask(written) == written
+    }
+
+    /// Covers the value of an unknown key, unless it is a short quantity.
+    pub(crate) fn hide_unknown(&mut self, span: Range<usize>) {
+        let Some(written) = self.redacted.get(span.clone()) else {
+            return;
+        };
+        if !is_short_quantity(written.trim_matches(['"', '\''])) {
+            let covered = cover(written);
+            self.redacted.replace_range(span, &covered);
+        }
+    }
+
     fn bounded(&self, offset: usize) -> usize {
         self.redacted.floor_char_boundary(offset.min(self.redacted.len()))
     }
@@ -217,7 +234,7 @@ pub(crate) struct TextPosition {
 }
 
 /// One line of a text, and the marked part of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SourceExcerpt {
     pub(crate) line: String,
     pub(crate) span: Range<usize>,

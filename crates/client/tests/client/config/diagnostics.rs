@@ -96,6 +96,8 @@ fn no_message_quotes_a_header_or_the_value_of_an_unknown_key() {
         "client_id = CANARY",
         "webhook = \"CANARY\"",
         "webhook = { url = \"CANARY\" }",
+        "level = \"CANARY\"",
+        "retry = { backoff = { dir = \"CANARY\", path = [\"CANARY\"] } }",
     ] {
         for secret in ["tulipgarden", "8675309123456"] {
             let text = text.replace("CANARY", secret);
