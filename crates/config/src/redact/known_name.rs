@@ -74,9 +74,10 @@ fn is_near_plain(name: &str) -> bool {
 /// The letters of a name that may be misspelt.
 const MIN_NEAR: usize = 5;
 
-/// Tables of known keys, sorted.
-const TABLES: [&str; 14] = [
+/// Tables of known keys, sorted. `api` is that of a preset.
+const TABLES: [&str; 15] = [
     "admin",
+    "api",
     "backoff",
     "budget",
     "bulk",
