@@ -40,7 +40,12 @@ impl TmuxScreen {
 
     fn tmux(&self, arguments: &[&str]) -> String {
         let socket = self.folder.path().join("tmux");
-        let output = Command::new("tmux").arg("-S").arg(socket).args(arguments).output();
+        // Without a home, the program keeps its state in the folder of the test.
+        let mut command = Command::new("tmux");
+        command
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        let output = command.arg("-S").arg(socket).args(arguments).output();
         let output = output.expect("tmux is installed: `cargo xtask test` does that");
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).expect("text")
