@@ -108,6 +108,9 @@ impl<S: JobStore> RunningJob<S> {
 
     /// Makes one attempt, unless the job failed before and its lane is abandoned, or others go first.
     async fn start(&mut self, executor: &Executor, permits: HeldPermits) -> JobEnd {
+        if self.job.attempt <= 1 {
+            return self.attempt(executor, permits).await;
+        }
         let job = self.job.token.job;
         if let Some(error) = self.lane.abandoned_error(job) {
             return failed(error);

@@ -162,7 +162,7 @@ fn estimate(remaining: u64, measured: Option<Throughput>, limits: LimitTime, lat
     let Some(measured) = measured.filter(|measured| limits.trusts(measured)) else {
         return Some(least).filter(|least| !least.is_zero());
     };
-    if limits.explain(&measured, remaining) {
+    if limits.explains(&measured, remaining) {
         return Some(least);
     }
     // Calls in flight end within the time of one call.

@@ -44,7 +44,7 @@ impl LimitTime {
 
     /// Returns true if limits explain the measured throughput: the quota of a window starts at its begin, so that a
     /// span may have one window more than its ends show, and the last window ends early.
-    pub(super) fn explain(self, measured: &Throughput, remaining: u64) -> bool {
+    pub(super) fn explains(self, measured: &Throughput, remaining: u64) -> bool {
         let active = measured.span.saturating_sub(measured.idle);
         let slowest = measured.scale(active, remaining).saturating_sub(self.window);
         let fastest = measured.scale(active.saturating_sub(self.window), remaining);

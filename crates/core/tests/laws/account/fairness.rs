@@ -36,10 +36,10 @@ struct SimulatedHolder {
     joined: u64,
     /// Time of the next renewal, unless a call ends earlier.
     due: u64,
-    flights: Vec<Flight>,
+    flights: Vec<SimulatedCall>,
 }
 
-struct Flight {
+struct SimulatedCall {
     ends: u64,
     cost: u64,
 }
@@ -84,7 +84,7 @@ impl SimulatedHolder {
         // Whole calls are sent at once; what is left of a grant is kept by the count of cost.
         let sent = answer.granted.cost;
         if sent > 0 {
-            self.flights.push(Flight {
+            self.flights.push(SimulatedCall {
                 ends: now + RTT,
                 cost: sent,
             });

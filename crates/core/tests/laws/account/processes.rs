@@ -35,7 +35,7 @@ pub(super) struct Arrival {
 }
 
 #[derive(Debug, Clone)]
-struct Flight {
+struct SentCall {
     ends: u64,
     arrives: u64,
     cost: u64,
@@ -79,7 +79,7 @@ struct Process {
     lease: LeaseUnits,
     bounds: Vec<u64>,
     deadline: u64,
-    flights: Vec<Flight>,
+    flights: Vec<SentCall>,
     returns: bool,
     config: usize,
     skew: u64,
@@ -217,7 +217,7 @@ impl Processes {
         }
         process.lease = process.lease.minus(units);
         let ends_after = ends_after.min(TIMEOUT);
-        let flight = Flight {
+        let flight = SentCall {
             arrives: now + arrives_after.min(ends_after),
             ends: now + ends_after,
             cost,

@@ -117,15 +117,20 @@ pub(crate) async fn a_finished_action_is_leased_to_one_caller(world: &impl Store
     assert_eq!(take(9, &first).await, second, "and died again");
 }
 
+/// Opens an action that fails after ten units without progress.
+async fn open_for_ten_units(world: &impl StoreWorld, action: &str) {
+    let spec = ActionSpec {
+        timeout: world.unit() * 10,
+        ..ActionSpec::new(name(action))
+    };
+    world.store().open(spec).await.expect("open");
+}
+
 // 10 units: by then one job is in flight and one has not started.
 pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let spec = ActionSpec {
-        timeout: unit * 10,
-        ..ActionSpec::new(name("act"))
-    };
-    store.open(spec).await.expect("open");
+    open_for_ten_units(world, "act").await;
     store.submit(batch("act", jobs("a", 2))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let running = claim_one(store).await;
@@ -152,11 +157,7 @@ pub(crate) async fn an_action_past_its_timeout_fails_and_cancels_the_rest(world:
 pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let spec = ActionSpec {
-        timeout: unit * 10,
-        ..ActionSpec::new(name("act"))
-    };
-    store.open(spec).await.expect("open");
+    open_for_ten_units(world, "act").await;
     let opened = report(store, "act").await;
     assert_eq!(
         (opened.progressed, opened.times_out()),
@@ -206,11 +207,7 @@ pub(crate) async fn an_action_times_out_after_its_last_progress(world: &impl Sto
 pub(crate) async fn a_paused_action_does_not_time_out(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let spec = ActionSpec {
-        timeout: unit * 10,
-        ..ActionSpec::new(name("act"))
-    };
-    store.open(spec).await.expect("open");
+    open_for_ten_units(world, "act").await;
     store.submit(batch("act", jobs("a", 1))).await.expect("taken");
     let scope = ControlScope::Action(name("act"));
     store.pause(&scope).await.expect("paused");
@@ -229,11 +226,7 @@ pub(crate) async fn a_paused_action_does_not_time_out(world: &impl StoreWorld) {
 pub(crate) async fn a_paused_tenant_stops_the_timeout(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let spec = ActionSpec {
-        timeout: unit * 10,
-        ..ActionSpec::new(name("act"))
-    };
-    store.open(spec).await.expect("open");
+    open_for_ten_units(world, "act").await;
     store.submit(batch("act", jobs("a", 1))).await.expect("taken");
     submit(store, jobs("b", 1)).await;
     let [own, other] = ["a", "b"].map(|tenant| ControlScope::Tenant(name(tenant)));
@@ -254,11 +247,7 @@ pub(crate) async fn a_cancelled_job_can_be_submitted_again(world: &impl StoreWor
     let store = world.store();
     let unit = world.unit();
     for (tenant, action) in [("a", "cancelled"), ("b", "late")] {
-        let spec = ActionSpec {
-            timeout: unit * 10,
-            ..ActionSpec::new(name(action))
-        };
-        store.open(spec).await.expect("open");
+        open_for_ten_units(world, action).await;
         store.submit(batch(action, jobs(tenant, 3))).await.expect("taken");
         let first = claim_one(store).await;
         settle(store, &first, done()).await;
@@ -286,11 +275,7 @@ pub(crate) async fn a_cancelled_job_can_be_submitted_again(world: &impl StoreWor
 pub(crate) async fn an_action_ends_after_the_claims_of_a_dead_worker(world: &impl StoreWorld) {
     let store = world.store();
     let unit = world.unit();
-    let spec = ActionSpec {
-        timeout: unit * 10,
-        ..ActionSpec::new(name("act"))
-    };
-    store.open(spec).await.expect("open");
+    open_for_ten_units(world, "act").await;
     store.submit(batch("act", jobs("a", 1))).await.expect("taken");
     let request = claim_request_as("dying", 1, unit * 20);
     let taken = store.claim(request, &mut AllowAll).await.expect("claimed");
