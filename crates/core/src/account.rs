@@ -13,7 +13,10 @@ mod arrival_ring;
 mod counted_limit;
 mod fair_order;
 mod holder;
+mod ledger;
+mod quota_lease;
 mod renewal;
+mod stored_facts;
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -22,7 +25,13 @@ pub use account_words::InvalidAccount;
 use counted_limit::{ArrivalHistory, CountedLimit, LimitRule};
 use fair_order::FairBounds;
 use holder::Holder;
-pub use renewal::{CallArrivals, LeaseAnswer, LeaseRenewal, LeaseUnits, LimitUsage, QuotaWant, RenewalRefusal};
+pub use ledger::{FactsObserver, LeaseRequest, LedgerError, QuotaLedger, RenewalReply};
+pub use quota_lease::{LeaseMark, LeaseTerms, QuotaLease};
+pub use renewal::{
+    CallArrivals, FactUpdate, LeaseAnswer, LeaseRenewal, LeaseUnits, LimitUsage, QuotaWant, RenewalRefusal, SharedFacts,
+};
+pub use stored_facts::MAX_FACT_WORDS;
+use stored_facts::StoredFacts;
 
 use crate::time::span_nanos;
 use crate::{ClockPair, Nanos};
@@ -45,6 +54,8 @@ use crate::{ClockPair, Nanos};
 ///     wanted: QuotaWant::calls(8),
 ///     ttl: Duration::from_secs(2),
 ///     timeout: Duration::from_secs(10),
+///     facts_seen: 0,
+///     facts: None,
 /// };
 /// let leased = account.renew(Nanos::ZERO, &first)?;
 /// assert_eq!(leased.granted.calls, 8);
@@ -79,8 +90,11 @@ pub struct Account {
     fair_clock: u64,
     /// Number of holders that ever joined.
     joins: u64,
+    /// Arrivals before this time are unknown; 0 if all are known.
+    unknown_before: u64,
     limits: Vec<CountedLimit>,
     holders: Vec<Holder>,
+    facts: StoredFacts,
 }
 
 impl Account {
@@ -91,9 +105,38 @@ impl Account {
             wall_offset: wall_offset(moment),
             fair_clock: 0,
             joins: 0,
+            unknown_before: 0,
             limits: Vec::new(),
             holders: Vec::new(),
+            facts: StoredFacts::default(),
         }
+    }
+
+    /// Builds an account whose history was lost: each limit starts full, and opens one window later.
+    pub fn with_unknown_history(moment: ClockPair) -> Self {
+        Self {
+            unknown_before: moment.now.as_nanos().max(1),
+            ..Self::new(moment)
+        }
+    }
+
+    /// Counts, on each limit, the units that it allows in this time, and no more than its capacity. For a
+    /// copy that lacks the last moments before a crash.
+    pub fn charge_lost_time(&mut self, lost: Duration) {
+        let latest = self.latest;
+        for limit in &mut self.limits {
+            let units = limit.rule.units_in(span_nanos(lost)).saturating_add(1);
+            limit.count(latest, units.min(limit.rule.capacity));
+        }
+    }
+
+    /// Returns true if nothing of it counts any more, so that a new account would be the same.
+    pub fn is_unused(&mut self, now: Nanos) -> bool {
+        self.advance(now);
+        let latest = self.latest;
+        self.holders.is_empty()
+            && self.facts.words.is_empty()
+            && self.limits.iter().all(|limit| limit.arrived(latest) == 0)
     }
 
     /// Places UTC windows again after the civil clock was set. Their usage stays until the next edge.
@@ -125,7 +168,7 @@ impl Account {
             Some(core::cmp::Ordering::Equal) => {}
             Some(core::cmp::Ordering::Greater) | None => self.apply(renewal),
         }
-        Ok(self.answer(renewal.holder))
+        Ok(self.answer(renewal.holder, renewal.facts_seen))
     }
 
     fn apply(&mut self, renewal: &LeaseRenewal<'_>) {
@@ -137,6 +180,9 @@ impl Account {
             Holder::new(renewal.holder, self.joins, self.fair_clock)
         };
         holder.begin(renewal, self.latest);
+        if let Some(facts) = &renewal.facts {
+            self.facts.update(facts, self.latest);
+        }
         self.holders.push(holder.clone());
         self.refresh_limits();
         self.holders.pop();
@@ -210,7 +256,7 @@ impl Account {
         Duration::from_nanos(at - self.latest)
     }
 
-    fn answer(&self, id: u64) -> LeaseAnswer {
+    fn answer(&self, id: u64, facts_seen: u64) -> LeaseAnswer {
         let held = self.held();
         let usage = |limit: &CountedLimit| {
             Some(LimitUsage {
@@ -229,6 +275,7 @@ impl Account {
             wait: holder.and_then(|holder| holder.wait),
             peers: others.filter(|holder| holder.is_active()).count(),
             limits: self.in_force().filter_map(usage).collect(),
+            facts: self.facts.unseen(facts_seen, self.latest),
         }
     }
 
@@ -236,6 +283,7 @@ impl Account {
     fn advance(&mut self, now: Nanos) {
         self.latest = self.latest.max(now.as_nanos());
         let (latest, wall_offset) = (self.latest, self.wall_offset);
+        self.facts.advance(latest);
         for limit in &mut self.limits {
             limit.advance(latest, wall_offset);
         }
@@ -274,6 +322,8 @@ impl Account {
                 limit.advance(latest, wall_offset);
                 if let Some(longer) = self.longer_ring(&rule) {
                     limit.inherit(longer, latest);
+                } else if self.unknown_before > 0 {
+                    limit.count(self.unknown_before, rule.capacity);
                 }
                 self.limits.push(limit);
             }

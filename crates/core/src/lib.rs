@@ -48,7 +48,9 @@ mod usage;
 mod utc_date;
 
 pub use account::{
-    Account, CallArrivals, InvalidAccount, LeaseAnswer, LeaseRenewal, LeaseUnits, LimitUsage, QuotaWant, RenewalRefusal,
+    Account, CallArrivals, FactUpdate, FactsObserver, InvalidAccount, LeaseAnswer, LeaseMark, LeaseRenewal,
+    LeaseRequest, LeaseTerms, LeaseUnits, LedgerError, LimitUsage, MAX_FACT_WORDS, QuotaLease, QuotaLedger, QuotaWant,
+    RenewalRefusal, RenewalReply, SharedFacts,
 };
 pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift, PassedUnits};
 pub use alert::{

@@ -10,6 +10,7 @@ use crate::CountBy;
 use crate::account::arrival_ring::{ArrivalRing, BUCKETS};
 use crate::account::counted_limit::{ArrivalHistory, CountedLimit, HistoryKind, LimitKey, LimitRule};
 use crate::account::holder::Holder;
+use crate::account::stored_facts::StoredFacts;
 use crate::account::{Account, LeaseUnits, QuotaWant};
 use crate::time::span_nanos;
 
@@ -26,6 +27,7 @@ impl Account {
     pub fn to_words(&self) -> Vec<u64> {
         let mut words = Vec::new();
         words.extend([self.latest, self.wall_offset, self.fair_clock, self.joins]);
+        words.push(self.unknown_before);
         words.push(count(self.limits.len()));
         words.push(count(self.holders.len()));
         for limit in &self.limits {
@@ -34,6 +36,10 @@ impl Account {
         for holder in &self.holders {
             write_holder(&mut words, holder);
         }
+        let facts = &self.facts;
+        words.extend([facts.generation, facts.written_at, facts.until]);
+        words.push(count(facts.words.len()));
+        words.extend(&facts.words);
         words
     }
 
@@ -120,14 +126,28 @@ impl WordReader<'_> {
     fn account(&mut self) -> Option<Account> {
         let (latest, wall_offset) = (self.word()?, self.word()?);
         let (fair_clock, joins) = (self.word()?, self.word()?);
+        let unknown_before = self.word()?;
         let (limits, holders) = (self.count()?, self.count()?);
         Some(Account {
             latest,
             wall_offset,
             fair_clock,
             joins,
+            unknown_before,
             limits: (0..limits).map(|_| self.limit()).collect::<Option<_>>()?,
             holders: (0..holders).map(|_| self.holder()).collect::<Option<_>>()?,
+            facts: self.facts()?,
+        })
+    }
+
+    fn facts(&mut self) -> Option<StoredFacts> {
+        let (generation, written_at, until) = (self.word()?, self.word()?, self.word()?);
+        let words = self.word().and_then(|count| usize::try_from(count).ok())?;
+        Some(StoredFacts {
+            generation,
+            written_at,
+            until,
+            words: (0..words).map(|_| self.word()).collect::<Option<_>>()?,
         })
     }
 

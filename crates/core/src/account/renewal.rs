@@ -48,6 +48,11 @@ impl LeaseUnits {
         )
     }
 
+    /// Returns true if both numbers are at least as large.
+    pub const fn covers(self, other: Self) -> bool {
+        self.calls >= other.calls && self.cost >= other.cost
+    }
+
     pub(super) fn at_most(self, other: Self) -> Self {
         Self::new(self.calls.min(other.calls), self.cost.min(other.cost))
     }
@@ -163,6 +168,21 @@ pub struct LeaseRenewal<'a> {
     pub ttl: Duration,
     /// Longest time from sending a call to its last possible arrival.
     pub timeout: Duration,
+    /// Generation of the shared facts that the holder knows; 0 for none.
+    pub facts_seen: u64,
+    /// Facts to share with the other holders.
+    pub facts: Option<FactUpdate<'a>>,
+}
+
+/// Facts that a holder writes for all. Nothing is written if others wrote a later generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FactUpdate<'a> {
+    /// Generation that these facts replace.
+    pub based_on: u64,
+    /// The facts, at most [`MAX_FACT_WORDS`](crate::MAX_FACT_WORDS) words.
+    pub words: &'a [u64],
+    /// Time for which they are worth keeping.
+    pub lifetime: Duration,
 }
 
 /// Answer to a renewal.
@@ -179,6 +199,19 @@ pub struct LeaseAnswer {
     pub peers: usize,
     /// Limits in force: those of all live holders, each at its lowest.
     pub limits: Vec<LimitUsage>,
+    /// The shared facts, if the holder does not know their generation.
+    pub facts: Option<SharedFacts>,
+}
+
+/// Facts that the holders of an account share. The account stores the words and does not read them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SharedFacts {
+    /// Number of updates so far.
+    pub generation: u64,
+    /// Time since the last update.
+    pub age: Duration,
+    /// The facts; empty once their lifetime has ended.
+    pub words: Vec<u64>,
 }
 
 /// Usage of one limit in force.

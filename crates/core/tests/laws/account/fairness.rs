@@ -75,6 +75,8 @@ impl SimulatedHolder {
             },
             ttl: Duration::from_secs(2),
             timeout: Duration::from_secs(1),
+            facts_seen: 0,
+            facts: None,
         };
         let answer = account.renew(at(now), &renewal).expect("a known holder");
         (self.number, self.joined) = (self.number + 1, answer.joined);

@@ -262,6 +262,8 @@ impl Processes {
             wanted: message.wanted,
             ttl: Duration::from_nanos(TTL),
             timeout: Duration::from_nanos(TIMEOUT),
+            facts_seen: 0,
+            facts: None,
         };
         let answer = self.account.renew(at(self.now + self.account_offset), &renewal)?;
         let in_force = |limit: &Limit| {

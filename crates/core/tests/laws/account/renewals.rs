@@ -28,6 +28,8 @@ fn renewal(holder: u64, number: u64, limits: &[Limit], calls: u64) -> LeaseRenew
         wanted: QuotaWant::calls(calls),
         ttl: Duration::from_secs(2),
         timeout: Duration::from_secs(1),
+        facts_seen: 0,
+        facts: None,
     }
 }
 
