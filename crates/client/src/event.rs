@@ -184,6 +184,11 @@ pub enum EventKind {
         /// True if an operator should act.
         alarming: bool,
     },
+    /// The ledger of shared limits stopped or started again to answer.
+    Ledger {
+        /// Reason that it does not answer; `None` once it does.
+        reason: Option<SmolStr>,
+    },
     /// Another user of this key used quota.
     Foreign {
         /// Group.

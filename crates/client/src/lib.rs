@@ -61,8 +61,8 @@ pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, 
 pub use upstream::{
     Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
     EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
-    LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause, Target,
-    Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    LimitSharing, LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause,
+    Target, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

@@ -22,6 +22,8 @@ mod reconfigure;
 mod report;
 mod routing;
 mod shared;
+mod shared_facts;
+mod sharing;
 mod state;
 mod take;
 #[cfg(test)]
@@ -36,6 +38,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use http::Method;
 use outflow_core::{Decision, HealthOverride, HealthState, Nanos};
@@ -54,6 +57,7 @@ pub use report::{
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;
+pub use sharing::LimitSharing;
 
 use endpoint::CallLabel;
 pub(crate) use explain::ReadableSpan;
@@ -219,9 +223,10 @@ impl Upstream {
         let mut context = Context::from_waker(Waker::noop());
         match pin!(acquire).poll(&mut context) {
             Poll::Ready(result) => result,
+            // The answer of the ledger comes soon.
             Poll::Pending => Err(Refusal {
-                reason: RefusalReason::QueueFull,
-                retry_after: None,
+                reason: RefusalReason::Busy(WaitReason::Ledger),
+                retry_after: Some(LEDGER_ROUND_TRIP),
             }),
         }
     }
@@ -317,6 +322,17 @@ impl Upstream {
     pub fn set_fleet_share(&self, share: FleetShare) {
         self.shared
             .with(|state, now| state.pool.fleet_share = ShareEstimate::new(share, now));
+    }
+
+    /// Shares the limits with every process that uses the same account of the ledger, from now on and once
+    /// for all. What other processes sent counts, and what was sent before a restart.
+    pub fn share(&self, sharing: LimitSharing) {
+        self.shared.begin_sharing(sharing);
+    }
+
+    /// Reports all calls to the ledger and returns the units that this process holds, before it ends.
+    pub fn leave_accounts(&self) {
+        self.shared.leave_accounts();
     }
 
     /// Forces the health of the API, or of one group with its own health, until it is released.
@@ -433,6 +449,9 @@ impl fmt::Debug for Upstream {
             .finish_non_exhaustive()
     }
 }
+
+/// A caller that cannot wait asks again after this time.
+const LEDGER_ROUND_TRIP: Duration = Duration::from_millis(1);
 
 /// Returns the index of a group in a list by number.
 #[inline]

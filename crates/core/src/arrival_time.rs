@@ -12,7 +12,7 @@
 use core::time::Duration;
 
 use crate::time::span_nanos;
-use crate::{Accounting, Nanos};
+use crate::{Accounting, Limit, Nanos};
 
 /// Timing of one request, as the sender knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,15 @@ impl RequestTiming {
                 answered.saturating_sub(floor).max(sent)
             }
             (Self::Answered { answered, .. }, ..) => answered,
+        }
+    }
+
+    /// Returns the moment from which one window of a limit counts the request, its guard included.
+    pub fn counts_from(self, limit: &Limit, floor: Option<Duration>) -> Nanos {
+        match (self, limit.accounting()) {
+            (Self::Answered { sent, .. }, Accounting::Send) => sent,
+            (_, Accounting::Tight) => self.arrived_by(Accounting::Tight, floor).saturating_add(limit.guard()),
+            (_, accounting) => self.arrived_by(accounting, floor),
         }
     }
 }

@@ -31,6 +31,7 @@ use core::time::Duration;
 pub use config::{HealthConfig, HealthSettings, RateFactor};
 pub use decision::{HealthChange, HealthDecision, HealthTicket};
 pub use invalid_config::{HealthConfigError, InvalidHealth};
+pub use on_outcome::SharedWait;
 pub use rules::{CooldownRule, Escalation, ProbeInstant, ProbePatience, RampRule, ThrottleExit};
 pub use snapshot::{HealthSnapshot, RampStage};
 pub use state::{CircuitState, HealthOverride, HealthState, HealthTransition, TransitionFigures, TransitionReason};
@@ -141,6 +142,11 @@ impl Health {
             }
             _ => self.restricted(now),
         }
+    }
+
+    /// Returns the end of the wait that the server asked for; the past if it asked for none.
+    pub const fn cooling_until(&self) -> Nanos {
+        self.cooling_until
     }
 
     /// Returns the instant at which a ramp reaches the full rate, if the rate grows back.

@@ -69,8 +69,8 @@ pub use fair_queue::{Eligibility, FairCharge, FairQueue, InvalidWeight, Priority
 pub use health::{
     CircuitState, CooldownRule, Escalation, Health, HealthChange, HealthConfig, HealthConfigError, HealthDecision,
     HealthOverride, HealthSettings, HealthSnapshot, HealthState, HealthTicket, HealthTransition, InvalidHealth,
-    LimitContext, ProbeInstant, ProbePatience, RampRule, RampStage, RateFactor, ThrottleExit, TransitionFigures,
-    TransitionReason,
+    LimitContext, ProbeInstant, ProbePatience, RampRule, RampStage, RateFactor, SharedWait, ThrottleExit,
+    TransitionFigures, TransitionReason,
 };
 pub use http_date::{HttpDate, InvalidHttpDate, ResponseTime};
 pub use limit::{Accounting, Cost, InvalidLimit, Limit, LimitKind, Pacing, Share};

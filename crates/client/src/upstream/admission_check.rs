@@ -76,6 +76,16 @@ impl PermitPool {
     /// Decides whether the limits allow a call, and debits them if so.
     #[inline]
     pub(super) fn check_limits(&mut self, group: u32, cost: Cost, now: Nanos) -> Result<ReceiptPair, BlockedBy> {
+        let checked = self.take_receipts(group, cost, now);
+        self.check_leases(group, now);
+        checked
+    }
+
+    #[inline]
+    fn take_receipts(&mut self, group: u32, cost: Cost, now: Nanos) -> Result<ReceiptPair, BlockedBy> {
+        if self.limits.shared.awaits_facts() {
+            return Err(BlockedBy::SharedLimit(Nanos::MAX));
+        }
         let own = match self.own(group, now).take(now, cost) {
             Decision::Allow(receipts) => receipts,
             Decision::WaitUntil(at) => return Err(BlockedBy::OwnLimit(at)),

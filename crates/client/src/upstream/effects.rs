@@ -4,6 +4,7 @@ use std::task::Waker;
 
 use outflow_core::Nanos;
 
+use super::sharing::PendingRenewal;
 use super::timer::ArmedTimer;
 use crate::event::EventKind;
 use crate::trace::TraceId;
@@ -24,6 +25,7 @@ pub(super) struct PendingEffects {
     pub(super) retired: Vec<Waker>,
     pub(super) events: Vec<(TraceId, EventKind)>,
     pub(super) fire_at: Option<Nanos>,
+    pub(super) renewals: Vec<PendingRenewal>,
 }
 
 impl EffectQueue {
@@ -31,7 +33,7 @@ impl EffectQueue {
     #[inline]
     pub(super) fn finish(&mut self) -> Option<PendingEffects> {
         let pending = &self.pending;
-        let silent = pending.events.is_empty() && pending.fire_at.is_none();
+        let silent = pending.events.is_empty() && pending.fire_at.is_none() && pending.renewals.is_empty();
         if silent && pending.wakes.is_empty() && pending.retired.is_empty() {
             return None;
         }
@@ -64,6 +66,11 @@ impl EffectQueue {
 
     pub(super) fn retire(&mut self, waker: impl IntoIterator<Item = Waker>) {
         self.pending.retired.extend(waker);
+    }
+
+    /// Sends a renewal of a lease.
+    pub(super) fn renew(&mut self, renewal: PendingRenewal) {
+        self.pending.renewals.push(renewal);
     }
 
     /// Arms the timer for this instant unless it fires earlier anyway; `Nanos::MAX` is never.

@@ -51,6 +51,8 @@ pub enum WaitReason {
         /// Its distance from the configured rate, if it is lowered.
         lowered: Option<LoweredLimit>,
     },
+    /// The ledger of the limits has not answered.
+    Ledger,
     /// Other calls are ahead in the queue.
     Turn,
     /// The allowed number of calls is in flight.
@@ -93,6 +95,7 @@ impl WaitReason {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Limit { .. } => "limit",
+            Self::Ledger => "ledger",
             Self::Turn => "turn",
             Self::Concurrency { .. } => "concurrency",
             Self::Cooldown => "cooldown",
@@ -111,6 +114,7 @@ impl fmt::Display for WaitReason {
                     None => Ok(()),
                 }
             }
+            Self::Ledger => f.write_str("the ledger of the shared limits has not answered"),
             Self::Turn => f.write_str("other calls are ahead in the queue"),
             Self::Concurrency { most, rule } => write!(f, "{most} of {most} calls are in flight: {rule}"),
             Self::Cooldown => f.write_str("the API asked to wait, and calls then start one after another"),

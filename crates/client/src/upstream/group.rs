@@ -71,6 +71,11 @@ impl GroupState {
         self.limits.as_deref_mut()
     }
 
+    /// Returns its limits, if a call used them, for reading.
+    pub(super) fn known_limits(&self) -> Option<&ScopeLimits> {
+        self.limits.as_deref()
+    }
+
     /// Returns the limit that is smaller than a cost.
     #[inline]
     pub(super) fn find_too_small(&self, cost: Cost) -> Option<Rate> {

@@ -7,7 +7,7 @@ mod take;
 
 use std::time::Duration;
 
-use outflow_core::{AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, ReceiptSet, RequestTiming, UsageMark};
+use outflow_core::{AttemptEnd, Cost, HealthTicket, MinRtt, Nanos, RequestTiming, UsageMark};
 use slab::Slab;
 
 pub(super) use classify::ResponseReader;
@@ -16,7 +16,7 @@ pub(super) use take::StampResult;
 
 use self::recent_latency::RecentLatency;
 use super::endpoint::{CallLabel, CallSubject};
-use super::limits::Overdraft;
+use super::limits::{Overdraft, ScopeReceipt};
 
 /// All attempts in flight of an API.
 #[derive(Debug)]
@@ -47,9 +47,9 @@ pub(super) struct InFlightAttempt {
 
 /// Receipts of the group's limits and of the shared limits.
 #[derive(Debug, Default)]
-pub(super) struct ReceiptPair {
-    pub(super) own: Option<ReceiptSet>,
-    pub(super) shared: Option<ReceiptSet>,
+pub(in crate::upstream) struct ReceiptPair {
+    pub(super) own: Option<ScopeReceipt>,
+    pub(super) shared: Option<ScopeReceipt>,
 }
 
 /// Cost beyond the receipts, where limits were lowered below the cost of a call.
@@ -149,7 +149,7 @@ impl InFlightAttempt {
     }
 
     fn send_at(&self) -> Nanos {
-        let at = |receipts: &Option<ReceiptSet>| receipts.as_ref().map(ReceiptSet::send_at);
+        let at = |receipts: &Option<ScopeReceipt>| receipts.as_ref().map(ScopeReceipt::send_at);
         let latest = at(&self.receipts.own).max(at(&self.receipts.shared));
         latest.unwrap_or(self.granted)
     }

@@ -25,6 +25,7 @@ impl PermitPool {
             self.sends_hints = true;
         }
         let throttled = matches!(effect, OutcomeClass::Throttled | OutcomeClass::Banned);
+        let mut waits = false;
         for hint in hints.iter() {
             let (own, shared) = (marks.map(|all| &*all.own), marks.map(|all| &*all.shared));
             let limits = self.own(sent.group, now);
@@ -33,8 +34,12 @@ impl PermitPool {
             let shared_limits = &mut self.limits.shared;
             let result = result.or_else(|| shared_limits.apply_hint(now, hint, shared, throttled));
             if let Some(result) = result {
+                waits |= result.waits;
                 self.apply_hint_result(sent.group, group, result, now);
             }
+        }
+        if waits {
+            self.offer_facts(now);
         }
     }
 
@@ -118,6 +123,7 @@ impl PermitPool {
     fn retune_and_emit(&mut self, group: u32, now: Nanos) {
         self.retune(self.circuits.index_for(group), now);
         self.emit_drift(now);
+        self.offer_facts(now);
     }
 
     /// Begins a new throttle burst: attempts in flight were sent under the old limit and prove nothing.
@@ -125,8 +131,7 @@ impl PermitPool {
         let circuit = self.circuits.get_for(group);
         circuit.health.begin_generation(now);
         circuit.restart_slowly(now);
-        self.retune(self.circuits.index_for(group), now);
-        self.emit_drift(now);
+        self.retune_and_emit(group, now);
     }
 
     fn emit_drift(&mut self, now: Nanos) {

@@ -6,6 +6,8 @@
 mod earliest_fit;
 mod feedback;
 mod hints;
+mod learned;
+mod lease;
 mod limit_reports;
 mod limit_state;
 mod overdraft;
@@ -16,11 +18,12 @@ use std::time::Duration;
 
 use outflow_core::{
     Accounting, AlertChange, ClockPair, Cost, Decision, Health, Limit, LimitChange, Meter, MeterEvent, MeterSet, Nanos,
-    PassedUnits, Rate, ReceiptSet, RequestTiming,
+    PassedUnits, QuotaLease, Rate, RequestTiming,
 };
 
 pub(super) use earliest_fit::{EarliestFit, FitPace, FitTime};
 pub(super) use feedback::{ArrivalCount, HintResult, ThrottleEvidence};
+pub(super) use lease::ScopeReceipt;
 pub(super) use overdraft::Overdraft;
 pub(super) use reconfigure::{ForeignUsage, LimitTerms, NextLimits, RetiredUsage, are_all_known};
 pub(super) use scopes::{FreedBy, LimitScopes};
@@ -40,7 +43,7 @@ pub(super) struct ScopeLimits {
     max_cost: u64,
     /// The largest cost that fits while limits are lowered; a heavier call takes the full capacity.
     max_fitting: u64,
-    cooldown: ScopeCooldown,
+    cooldown: ScopeWait,
     /// Cost of calls in flight beyond their receipts.
     overdraft: Overdraft,
     /// Dropped limits with their meters, in case they return; the latest last.
@@ -49,16 +52,18 @@ pub(super) struct ScopeLimits {
     counts_sends: bool,
     /// True if entries count from their arrival.
     counts_arrivals: bool,
+    /// This process's part of the limits, where several share them.
+    pub(super) lease: Option<Box<QuotaLease>>,
 }
 
 /// Wait because the API said that a limit has nothing left.
 #[derive(Clone, Copy, Debug)]
-struct ScopeCooldown {
-    until: Nanos,
-    limit: Option<Rate>,
+pub(super) struct ScopeWait {
+    pub(super) until: Nanos,
+    pub(super) limit: Option<Rate>,
 }
 
-impl ScopeCooldown {
+impl ScopeWait {
     const NONE: Self = Self {
         until: Nanos::ZERO,
         limit: None,
@@ -78,11 +83,12 @@ impl ScopeLimits {
             states: states.collect(),
             max_cost: 0,
             max_fitting: 0,
-            cooldown: ScopeCooldown::NONE,
+            cooldown: ScopeWait::NONE,
             overdraft: Overdraft::default(),
             dropped: Vec::new(),
             counts_sends: false,
             counts_arrivals: false,
+            lease: None,
         };
         limits.refresh_limits();
         limits
@@ -119,7 +125,7 @@ impl ScopeLimits {
 
     /// Debits all limits or none; without limits there are no receipts.
     #[inline]
-    pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<ReceiptSet>> {
+    pub(super) fn take(&mut self, now: Nanos, cost: Cost) -> Decision<Option<ScopeReceipt>> {
         if self.is_empty() {
             return Decision::Allow(None);
         }
@@ -127,13 +133,21 @@ impl ScopeLimits {
             return Decision::WaitUntil(until);
         }
         let cost = self.fitting_cost(cost);
+        if self.lease.is_some() && self.meters.check(now, cost).is_allow() && self.lacks_lease(now, cost) {
+            // The answer of the ledger dispatches the waiters.
+            return Decision::WaitUntil(Nanos::MAX);
+        }
         let decision = self.meters.take(now, cost);
         if decision.is_allow() {
             for state in &mut self.states {
                 state.ledger.taken(state.unit_cost.units(cost));
             }
         }
-        decision.map(Some)
+        let lease = &mut self.lease;
+        decision.map(|receipts| {
+            let lease = lease.as_mut().and_then(|lease| lease.spend(now, cost));
+            Some(ScopeReceipt { receipts, lease })
+        })
     }
 
     /// Checks as [`take`](Self::take) decides, and takes nothing. Returns the time to send: later than now where a
@@ -142,9 +156,13 @@ impl ScopeLimits {
         if self.is_empty() {
             return Decision::Allow(now);
         }
-        match self.find_block(now, cost) {
-            Some(until) => Decision::WaitUntil(until),
-            None => self.meters.check_start(now, self.fitting_cost(cost)),
+        if let Some(until) = self.find_block(now, cost) {
+            return Decision::WaitUntil(until);
+        }
+        let cost = self.fitting_cost(cost);
+        match (self.meters.check_start(now, cost), self.account_opens_at(now, cost)) {
+            (Decision::Allow(_), Some(at)) => Decision::WaitUntil(at),
+            (decision, _) => decision,
         }
     }
 
@@ -188,6 +206,7 @@ impl ScopeLimits {
     pub(super) fn add_overdraft(&mut self, now: Nanos, more: Overdraft) {
         if self.counts_sends {
             self.charge(now, more);
+            self.overdraw_lease(now, more);
         }
         if self.counts_arrivals {
             self.overdraft = self.overdraft.and(more);
@@ -202,6 +221,7 @@ impl ScopeLimits {
         self.overdraft = self.overdraft.without(less);
         if sent == ArrivalCount::Counts {
             self.charge(now, less);
+            self.overdraw_lease(now, less);
         }
     }
 
@@ -237,21 +257,23 @@ impl ScopeLimits {
         quotas.reduce(RemainingQuota::fuller)
     }
 
-    pub(super) fn refund(&mut self, now: Nanos, receipts: Option<ReceiptSet>) {
-        if let Some(receipts) = receipts {
-            self.meters.refund(now, receipts);
+    pub(super) fn refund(&mut self, now: Nanos, receipt: Option<ScopeReceipt>) {
+        if let Some(receipt) = receipt {
+            self.refund_lease(receipt.lease, receipt.cost());
+            self.meters.refund(now, receipt.receipts);
         }
     }
 
     pub(super) fn settle(
         &mut self,
         now: Nanos,
-        receipts: Option<ReceiptSet>,
+        receipt: Option<ScopeReceipt>,
         timing: RequestTiming,
         min_rtt: Option<Duration>,
     ) {
-        if let Some(receipts) = receipts {
-            self.meters.settle(now, receipts, timing, min_rtt);
+        if let Some(receipt) = receipt {
+            self.arrive_lease(now, (receipt.lease, receipt.cost()), timing, min_rtt);
+            self.meters.settle(now, receipt.receipts, timing, min_rtt);
         }
     }
 
@@ -267,6 +289,7 @@ impl ScopeLimits {
         self.max_fitting = smallest_capacity(&effective);
         // The number of limits is unchanged and therefore valid.
         let _same_number = self.meters.reconfigure(moment, &effective);
+        self.update_lease();
     }
 
     /// Lowers the fullest limit after the API throttled or banned.

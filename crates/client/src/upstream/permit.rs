@@ -31,6 +31,8 @@ pub struct Permit {
     sent: Option<Nanos>,
     /// The permit is revoked after this instant.
     expires: Option<Nanos>,
+    /// The permit is revoked from this instant on, unless its lease was renewed.
+    valid_until: Nanos,
 }
 
 impl Permit {
@@ -44,6 +46,7 @@ impl Permit {
             counts_sends: parts.counts_sends,
             sent: None,
             expires: None,
+            valid_until: parts.valid_until,
         }
     }
 
@@ -86,7 +89,8 @@ impl Permit {
         let shared = self.shared.as_ref().filter(|_| self.sent.is_none());
         shared.is_some_and(|shared| {
             let expired = self.expires.is_some_and(|expires| shared.now() > expires);
-            expired || shared.is_revoked(self.id, self.attempt)
+            let is_over = shared.now() >= self.valid_until && shared.is_lease_over(self.attempt);
+            expired || is_over || shared.is_revoked(self.id, self.attempt)
         })
     }
 

@@ -13,6 +13,7 @@ use super::fleet_share::ShareEstimate;
 use super::group;
 use super::in_flight::{InFlight, ReportedEnd, ResponseInProgress, ResponseReader, SentAttempt};
 use super::limits::{self, LimitScopes, LimitTerms, ScopeLimits};
+use super::sharing::LeaseSource;
 use super::wall_clock::WallClock;
 use crate::event::{EventKind, HealthGauges};
 use crate::rules::{Group, HealthScope, Rules, WhenAsleep};
@@ -26,6 +27,8 @@ pub(super) struct PermitPool {
     pub(super) settings: AdmissionSettings,
     pub(super) clock: WallClock,
     pub(super) fleet_share: ShareEstimate,
+    /// Settings of leases, where processes share the limits.
+    pub(super) leases: Option<LeaseSource>,
     /// True once a response of this API had rate-limit hints.
     pub(super) sends_hints: bool,
     pub(super) effects: EffectQueue,
@@ -66,6 +69,7 @@ impl PermitPool {
             settings: AdmissionSettings::from_rules(rules),
             clock: WallClock::new(moment),
             fleet_share: ShareEstimate::NOTHING,
+            leases: None,
             sends_hints: false,
             effects: EffectQueue::default(),
             endpoints: Arc::default(),
@@ -80,11 +84,16 @@ impl PermitPool {
             circuits,
             settings,
             clock,
+            leases,
             ..
         } = self;
         limits.group_mut(group).limits(|configured| {
             let health = &circuits.get(circuits.index_for(group)).health;
-            group::unused_limits(configured, settings.terms, clock.moment(now), health)
+            let mut limits = group::unused_limits(configured, settings.terms, clock.moment(now), health);
+            if let Some(source) = leases.as_mut().filter(|_| !limits.is_empty()) {
+                source.begin_lease(&mut limits, settings.timeout);
+            }
+            limits
         })
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arc_swap::ArcSwap;
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
@@ -14,6 +14,7 @@ use super::effects::PendingEffects;
 use super::endpoint::EndpointTable;
 use super::permit::{AttemptResult, Verdict};
 use super::routing::{self, GroupIndex, InvalidRules, RouteTable};
+use super::sharing::LimitSharing;
 use super::state::AdmissionState;
 use crate::event::{Event, Events};
 use crate::rules::Rules;
@@ -36,8 +37,10 @@ pub(super) struct SharedState {
     timer_epoch: AtomicU64,
     /// Only permits below this number may be revoked.
     revoked_below: Arc<AtomicU64>,
-    /// A reference to itself for the timer.
-    weak: Weak<Self>,
+    /// The ledger of its limits, if processes share them.
+    pub(super) sharing: OnceLock<LimitSharing>,
+    /// A reference to itself for the timer and the ledger.
+    pub(super) weak: Weak<Self>,
 }
 
 impl SharedState {
@@ -61,6 +64,7 @@ impl SharedState {
             reconfiguring: Mutex::new(()),
             revoked_below: state.pool.circuits.revoked_below(),
             state: Mutex::new(state),
+            sharing: OnceLock::new(),
             weak: Weak::clone(weak),
         }))
     }
@@ -148,6 +152,9 @@ impl SharedState {
         if let Some(at) = effects.fire_at {
             let callback: Weak<dyn TimerCallback> = Weak::<Self>::clone(&self.weak);
             self.timer.fire_at(at, callback);
+        }
+        for renewal in effects.renewals {
+            self.send_renewal(renewal);
         }
         for waker in effects.wakes {
             catch_panic(|| waker.wake());

@@ -59,6 +59,7 @@ impl AdmissionState {
     pub(super) fn fire_timer(&mut self, now: Nanos) {
         self.pool.effects.timer.fired(now);
         self.serve_timers(now);
+        self.serve_leases(now);
         self.wake_paced(now);
         self.dispatch(now);
         // A waiter with a deadline of now starts now or is late. Those behind it may be next.

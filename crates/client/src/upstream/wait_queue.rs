@@ -42,6 +42,8 @@ pub(super) struct WaitQueues {
     aging: PriorityAging,
     /// Dispatched waiters whose start is paced to a later instant.
     paced: Vec<usize>,
+    /// Numbers of waiters that wait for an answer of the ledger alone, with their keys.
+    impatient: Vec<(usize, u64)>,
     next_number: u64,
     /// The next number of a returning call, lower than that of any new call.
     next_return: u64,
@@ -119,6 +121,7 @@ impl WaitQueues {
             busy: Vec::new(),
             aging: PriorityAging::default(),
             paced: Vec::new(),
+            impatient: Vec::new(),
             next_number: FIRST_NEW_NUMBER,
             next_return: 1,
         };

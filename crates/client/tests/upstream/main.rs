@@ -17,6 +17,7 @@ mod fork;
 mod health;
 mod reconfigure;
 mod server_hints;
+mod sharing;
 mod support;
 mod take;
 mod wait_queue;

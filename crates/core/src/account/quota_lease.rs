@@ -123,13 +123,28 @@ impl QuotaLease {
             self.last_spent = now;
             return Some(LeaseMark(self.life));
         }
-        self.unmet = Some(cost.units());
+        self.want_units(cost);
         None
     }
 
     /// Returns true if the units for a call are here now.
+    #[inline]
     pub fn covers(&self, now: Nanos, cost: Cost) -> bool {
         now < self.deadline && self.free.covers(LeaseUnits::new(1, cost.units()))
+    }
+
+    /// Remembers that the units of a call are missing: the next renewal asks for them.
+    pub const fn want_units(&mut self, cost: Cost) {
+        self.unmet = Some(cost.units());
+    }
+
+    /// Returns the end of the lease of a call: it must not be sent from here on.
+    pub fn deadline(&self, mark: LeaseMark) -> Nanos {
+        if mark.0 == self.life {
+            self.deadline
+        } else {
+            Nanos::ZERO
+        }
     }
 
     /// Takes back the units of a call that was never sent.
@@ -279,9 +294,10 @@ impl QuotaLease {
         request
     }
 
-    /// Takes over an answer. Returns the shared facts if they are new.
-    pub fn deposit(&mut self, now: Nanos, answer: LeaseAnswer) -> Option<SharedFacts> {
-        let sent = self.unanswered.take()?;
+    /// Takes over the answer to its unanswered renewal; any other is dropped. Returns the shared facts if
+    /// they are new.
+    pub fn deposit(&mut self, now: Nanos, to: &Arc<LeaseRequest>, answer: LeaseAnswer) -> Option<SharedFacts> {
+        let sent = self.unanswered.take_if(|sent| Arc::ptr_eq(&sent.request, to))?;
         self.joined = answer.joined;
         self.deadline = sent.first_sent.saturating_add(sent.request.ttl);
         self.free = self.free.plus(answer.granted);
@@ -297,12 +313,15 @@ impl QuotaLease {
         self.largest_chunk = (capacity.unwrap_or(1) / parts.saturating_mul(LARGEST_PART)).max(1);
         let facts = answer.facts.filter(|facts| facts.generation != self.facts.seen)?;
         self.facts.seen = facts.generation;
-        Some(facts)
+        let offered = sent.request.facts.as_ref();
+        let is_own = offered.is_some_and(|(_, words, _)| *words == facts.words);
+        (!is_own).then_some(facts)
     }
 
     /// Takes over a failed renewal: it is repeated, or the lease begins under a new name.
-    pub fn fail(&mut self, now: Nanos, error: &LedgerError) {
-        match (error, &mut self.unanswered) {
+    pub fn fail(&mut self, now: Nanos, to: &Arc<LeaseRequest>, error: &LedgerError) {
+        let unanswered = self.unanswered.as_mut();
+        match (error, unanswered.filter(|sent| Arc::ptr_eq(&sent.request, to))) {
             (LedgerError::Unreachable(_), Some(sent)) => {
                 let wait = self
                     .terms
@@ -338,8 +357,13 @@ impl QuotaLease {
 
     /// Returns true if the ledger has not answered for so long that nothing may be sent.
     pub fn is_silent(&self, now: Nanos) -> bool {
+        self.is_failing() && now >= self.deadline
+    }
+
+    /// Returns true if the last renewal failed and is still unanswered.
+    pub fn is_failing(&self) -> bool {
         let unanswered = self.unanswered.as_ref();
-        unanswered.is_some_and(|sent| sent.failures > 0) && now >= self.deadline
+        unanswered.is_some_and(|sent| sent.failures > 0)
     }
 
     /// Returns true until the first answer.

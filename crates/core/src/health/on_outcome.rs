@@ -30,6 +30,30 @@ impl Health {
         }
     }
 
+    /// Obeys a wait that the server asked of another process with the same key.
+    pub fn obey_shared(&mut self, now: Nanos, wait: SharedWait) -> HealthChange {
+        let now = self.clamped(now);
+        let longest = now.saturating_add(self.settings().max_retry_after);
+        let until = wait.until.min(longest);
+        if until <= self.cooling_until.max(now) {
+            return HealthChange::None;
+        }
+        self.cooling_until = until;
+        self.reschedule();
+        let is_long = wait.is_ban || until.since(now) > self.settings().short_retry_after;
+        let is_open = matches!(self.state, HealthState::Normal | HealthState::Throttle) && self.hold.is_none();
+        if !is_long || !is_open {
+            return HealthChange::Cooling { until };
+        }
+        let reason = if wait.is_ban {
+            TransitionReason::Banned
+        } else {
+            TransitionReason::RetryAfter
+        };
+        let to = HealthState::Sleep;
+        HealthChange::Moved(self.enter(now, HealthStep { to, reason, until }))
+    }
+
     /// Returns true if a probe's caller left before its end. Its slot stays in use until its patience ends:
     /// in an outage the first in the queue have little time left, and would be sent one after another.
     fn keeps_slot(&self, ticket: &HealthTicket, outcome: Outcome) -> bool {
@@ -318,6 +342,15 @@ impl Health {
             Escalation::Sleep => HealthState::Sleep,
         }
     }
+}
+
+/// Wait that the server asked of a process, as other processes obey it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedWait {
+    /// End of the wait.
+    pub until: Nanos,
+    /// True if it is a ban.
+    pub is_ban: bool,
 }
 
 /// Value of a returned ticket.

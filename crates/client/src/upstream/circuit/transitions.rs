@@ -140,6 +140,7 @@ impl AdmissionState {
             let transition = health.release(now);
             self.apply_override(circuit, transition, now);
         }
+        self.pool.offer_facts(now);
     }
 
     fn apply_override(&mut self, circuit: usize, transition: Option<HealthTransition>, now: Nanos) {

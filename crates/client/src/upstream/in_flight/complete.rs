@@ -251,8 +251,13 @@ impl AdmissionState {
         let ticket = response.ticket.take()?;
         let entropy = self.pool.circuits.entropy();
         let circuit = self.pool.circuits.get_mut(response.circuit);
+        let asked_before = circuit.health.cooling_until();
         let change = circuit.health.record(now, ticket, outcome, entropy);
+        let has_new_wait = circuit.health.cooling_until() > asked_before;
         self.apply_change(response.circuit, change, now);
+        if has_new_wait {
+            self.pool.offer_facts(now);
+        }
         match change {
             HealthChange::Moved(transition) => Some(transition.figures),
             HealthChange::None | HealthChange::Cooling { .. } => None,

@@ -1,9 +1,9 @@
 //! Receipts of an attempt: taken, stamped at its sending, settled or refunded.
 
-use outflow_core::{HealthTicket, Nanos, ReceiptSet, RequestTiming};
+use outflow_core::{HealthTicket, Nanos, RequestTiming};
 
 use super::super::admission_check::{BlockedBy, StartGrant, StartRequest};
-use super::super::limits::{ArrivalCount, Overdraft};
+use super::super::limits::{ArrivalCount, Overdraft, ScopeReceipt};
 use super::super::permit::AttemptResult;
 use super::super::permit_pool::PermitPool;
 use super::{ExcessCost, InFlightAttempt, LimitMarks, ReceiptPair};
@@ -120,8 +120,8 @@ impl PermitPool {
             return;
         };
         let (group, cost) = (known.group, known.cost);
-        let excess = |receipts: &Option<ReceiptSet>| {
-            let taken = receipts.as_ref().map_or(cost, ReceiptSet::cost);
+        let excess = |receipts: &Option<ScopeReceipt>| {
+            let taken = receipts.as_ref().map_or(cost, ScopeReceipt::cost);
             Overdraft::beyond(taken, cost)
         };
         let (own, shared) = (excess(&known.receipts.own), excess(&known.receipts.shared));
@@ -159,6 +159,7 @@ impl PermitPool {
         limits.refund(now, attempt.receipts.own);
         self.limits.shared.refund(now, attempt.receipts.shared);
         self.settle_excess(attempt.group, attempt.excess, ArrivalCount::Never, now);
+        self.check_leases(attempt.group, now);
         let circuit = self.circuits.get_mut(attempt.circuit);
         circuit.undo_start(now, attempt.ticket, attempt.granted);
     }
@@ -178,7 +179,7 @@ impl PermitPool {
             self.settle_excess(group, attempt.excess, ArrivalCount::Never, now);
             self.own(group, now).refund(now, own);
             self.limits.shared.refund(now, shared);
-            return;
+            return self.check_leases(group, now);
         }
         self.settle_excess(group, attempt.excess, ArrivalCount::Counts, now);
         let (timeout, end) = (self.settings.timeout, result.attempt.ended());
@@ -189,5 +190,6 @@ impl PermitPool {
         };
         self.own(group, now).settle(now, own, timing, min_rtt);
         self.limits.shared.settle(now, shared, timing, min_rtt);
+        self.check_leases(group, now);
     }
 }

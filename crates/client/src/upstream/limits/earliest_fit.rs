@@ -75,7 +75,13 @@ impl ScopeLimits {
                 latest = fit;
             }
         }
-        latest
+        match self.account_opens_at(time.now, Cost::new(all.cost)) {
+            Some(at) if at > latest.at => EarliestFit {
+                at,
+                limit: self.fullest_shared().map(FittingLimit::Index),
+            },
+            _ => latest,
+        }
     }
 
     /// Returns the rates of a limit that delays a call.

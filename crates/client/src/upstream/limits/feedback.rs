@@ -43,4 +43,6 @@ pub(in crate::upstream) enum ArrivalCount {
 pub(in crate::upstream) struct HintResult {
     pub(in crate::upstream) correction: UsageCorrection,
     pub(in crate::upstream) reaction: LimitChange,
+    /// True if the server asked to wait until its limit has units again.
+    pub(in crate::upstream) waits: bool,
 }

@@ -3,7 +3,7 @@
 use outflow_core::{CountBy, Evidence, Hint, Limit, LimitChange, LocalUsage, Nanos, UsageCorrection, UsageMark};
 
 use super::limit_state::LimitState;
-use super::{HintResult, ScopeCooldown, ScopeLimits};
+use super::{HintResult, ScopeLimits, ScopeWait};
 
 impl ScopeLimits {
     /// Marks the usage when an attempt is sent, to compare it with the hints of the response.
@@ -29,12 +29,15 @@ impl ScopeLimits {
             Some(mark) => state.ledger.correct(hint, limit, *mark, now),
             None => UsageCorrection::new(hint, &unmarked_usage(*limit), now),
         };
+        correction.foreign = self.without_peers(index, correction.foreign, now);
         if correction.foreign > 0 {
-            self.meters.charge(now, index, correction.foreign);
+            self.charge_strangers(now, index, correction.foreign);
         }
+        let (limit, state) = (self.configured.get(index)?, self.states.get_mut(index)?);
         let until = correction.until.unwrap_or_default();
-        if (throttled || correction.foreign > 0) && until > self.cooldown.until {
-            self.cooldown = ScopeCooldown {
+        let waits = (throttled || correction.foreign > 0) && until > self.cooldown.until;
+        if waits {
+            self.cooldown = ScopeWait {
                 until,
                 limit: Some(limit.rate()),
             };
@@ -45,7 +48,11 @@ impl ScopeLimits {
         if limit.measure() == CountBy::OutputTokens {
             correction.foreign = 0;
         }
-        Some(HintResult { correction, reaction })
+        Some(HintResult {
+            correction,
+            reaction,
+            waits,
+        })
     }
 
     /// Returns the limit of a hint: of those with its unit the one with its window, or with its size, or

@@ -32,6 +32,11 @@ impl Overdraft {
         }
     }
 
+    /// Returns the number of calls and their cost.
+    pub(super) const fn parts(self) -> (u64, u64) {
+        (self.calls, self.cost)
+    }
+
     pub(in crate::upstream) const fn is_nothing(self) -> bool {
         self.calls == 0 && self.cost == 0
     }

@@ -12,11 +12,11 @@
 
 use std::time::Duration;
 
-use outflow_core::{AdaptiveMode, CarryOver, ClockPair, Limit, MAX_LIMITS, Meter, Nanos, ReceiptSet};
+use outflow_core::{AdaptiveMode, CarryOver, ClockPair, Limit, MAX_LIMITS, Meter, Nanos};
 
 use super::limit_state::LimitState;
 use super::overdraft::Overdraft;
-use super::{Cost, ScopeCooldown, ScopeLimits};
+use super::{Cost, ScopeLimits, ScopeReceipt, ScopeWait};
 use crate::rules::{AlertThresholds, Rules};
 
 /// Usage that other scopes counted for one without limits.
@@ -45,7 +45,7 @@ impl ForeignUsage {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::upstream) struct RetiredUsage {
     landed: Overdraft,
-    cooldown: ScopeCooldown,
+    cooldown: ScopeWait,
 }
 
 impl RetiredUsage {
@@ -99,6 +99,7 @@ impl ScopeLimits {
         let is_back = |known: &Limit| next.limits.iter().any(|limit| same_window(known, limit));
         self.dropped.retain(|(limit, _)| !is_back(limit));
         self.refresh_limits();
+        self.update_lease();
         if had_none {
             self.charge(next.moment.now, past.landed);
         }
@@ -143,7 +144,7 @@ impl ScopeLimits {
         let _none = self.meters.succeed(moment, Vec::new());
         self.states.clear();
         self.configured.clear();
-        self.cooldown = ScopeCooldown::NONE;
+        self.cooldown = ScopeWait::NONE;
         self.refresh_limits();
         used
     }
@@ -160,16 +161,19 @@ impl ScopeLimits {
     pub(in crate::upstream) fn renew(
         &mut self,
         now: Nanos,
-        receipts: Option<ReceiptSet>,
+        receipt: Option<ScopeReceipt>,
         cost: Cost,
-    ) -> Option<ReceiptSet> {
+    ) -> Option<ScopeReceipt> {
         if self.is_empty() {
+            self.refund_lease(receipt.as_ref().and_then(|receipt| receipt.lease), cost);
             return None;
         }
-        Some(match receipts {
-            Some(receipts) => self.meters.renew(now, receipts),
+        let lease = receipt.as_ref().and_then(|receipt| receipt.lease);
+        let receipts = match receipt {
+            Some(receipt) => self.meters.renew(now, receipt.receipts),
             None => self.meters.burden(now, cost),
-        })
+        };
+        Some(ScopeReceipt { receipts, lease })
     }
 
     /// Remembers the usage of dropped limits, in case they return. Attempts in flight count as arrived

@@ -339,9 +339,11 @@ impl AdmissionState {
                 label: CallLabel::default(),
                 waited,
                 counts_sends: true,
+                valid_until: Nanos::MAX,
             };
         };
         let (id, cost, subject) = (known.id, known.cost, known.subject());
+        let valid_until = self.pool.lease_end(subject.group, &known.receipts);
         self.pool.limits.group_mut(subject.group).admitted += 1;
         if self.pool.effects.has_observers() {
             let (group, endpoint) = self.pool.subject_names(subject);
@@ -360,6 +362,7 @@ impl AdmissionState {
             label: subject.label,
             waited,
             counts_sends: self.pool.limits.counts_sends(subject.group),
+            valid_until,
         }
     }
 }

@@ -54,6 +54,24 @@ impl WaitQueues {
         key
     }
 
+    /// Lets a waiter wait for an answer of the ledger, and no longer than this.
+    fn become_impatient(&mut self, key: usize, end: Nanos) {
+        if let Some(waiter) = self.waiters.get_mut(key) {
+            waiter.deadline = end;
+            self.impatient.push((key, waiter.number));
+        }
+    }
+
+    /// Takes the waiters that only wait for an answer of the ledger.
+    fn take_impatient(&mut self) -> Vec<usize> {
+        let Self { impatient, waiters, .. } = self;
+        let known = impatient.drain(..).filter(|(key, number)| {
+            let waiter = waiters.get(*key).filter(|waiter| waiter.number == *number);
+            waiter.is_some_and(|waiter| matches!(waiter.state, WaiterState::Queued { .. }))
+        });
+        known.map(|(key, _)| key).collect()
+    }
+
     /// Returns the request of a waiter.
     pub(super) fn request(&self, key: usize) -> Option<AcquireRequest> {
         let waiter = self.waiters.get(key)?;
@@ -159,6 +177,15 @@ impl AdmissionState {
         estimate: StartEstimate,
         now: Nanos,
     ) -> AcquireResult {
+        let mut request = request;
+        if request.mode == WaitMode::Reject
+            && let Some(patience) = self.pool.patience(request.group, request.cost, now)
+        {
+            request.mode = WaitMode::Wait;
+            let end = request.deadline(now).min(now.saturating_add(patience));
+            request.deadline = WaitDeadline::At(end);
+            self.wait.become_impatient(key, end);
+        }
         let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
@@ -194,6 +221,22 @@ impl AdmissionState {
             Some(RefusalReason::QueueFull)
         } else {
             None
+        }
+    }
+
+    /// Refuses the waiters that wait for no more than an answer of the ledger, once it came without units.
+    pub(in crate::upstream) fn refuse_impatient(&mut self, now: Nanos) {
+        for key in self.wait.take_impatient() {
+            let Some(request) = self.wait.request(key) else {
+                continue;
+            };
+            if self.pool.awaits_ledger(request.group, request.cost, now) {
+                self.wait.become_impatient(key, request.deadline(now));
+                continue;
+            }
+            let estimate = self.estimator(request.group, now).estimate(request);
+            let wait = estimate.eta.map(|at| at.since(now));
+            self.refuse_waiter(key, RefusalReason::Busy(estimate.reason), wait, now);
         }
     }
 

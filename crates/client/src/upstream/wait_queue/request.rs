@@ -76,4 +76,6 @@ pub(in crate::upstream) struct PermitParts {
     pub(in crate::upstream) waited: Duration,
     /// True if a limit counts from the sending, which then has to be reported.
     pub(in crate::upstream) counts_sends: bool,
+    /// The instant from which it must not be sent, unless its lease is renewed.
+    pub(in crate::upstream) valid_until: Nanos,
 }

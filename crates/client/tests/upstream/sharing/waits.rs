@@ -1,0 +1,126 @@
+//! What the API said to one process holds for the others, and after a restart.
+
+use outflow::core::{HealthState, Nanos};
+use outflow::{AcquireOptions, RefusalReason, Rules, WaitMode};
+
+use super::Host;
+use crate::support::{ms, secs};
+
+// The processes learn of it within 50 ms; what was in flight by then still arrives.
+#[tokio::test(start_paused = true)]
+async fn one_retry_after_stops_every_process() {
+    let host = Host::new(&["50/s"]);
+    let processes: Vec<_> = (0..3).map(|_| host.busy_process()).collect();
+    tokio::time::sleep(secs(3)).await;
+    *host.api.closed_until.lock() = host.now().saturating_add(secs(30));
+    // The first 429 is back after at most 40 ms + 40 ms.
+    tokio::time::sleep(ms(200)).await;
+    let begin = host.now();
+    tokio::time::sleep(secs(29)).await;
+    assert_eq!(host.arrivals_since(begin), 0);
+    let states: Vec<_> = processes
+        .iter()
+        .map(|process| process.upstream.state(process.target()))
+        .collect();
+    assert_eq!(states, [HealthState::Sleep; 3]);
+    tokio::time::sleep(secs(20)).await;
+    assert!(host.arrivals_since(begin) > 100, "{}", host.arrivals_since(begin));
+}
+
+// A process that starts during the wait sends nothing before its end.
+#[tokio::test(start_paused = true)]
+async fn a_restart_remembers_a_retry_after() {
+    let host = Host::new(&["50/s"]);
+    let process = host.busy_process();
+    tokio::time::sleep(secs(2)).await;
+    *host.api.closed_until.lock() = host.now().saturating_add(secs(60));
+    tokio::time::sleep(ms(500)).await;
+    process.kill();
+    let begin = host.now();
+    let _next = host.busy_process();
+    tokio::time::sleep(secs(58)).await;
+    assert_eq!(host.arrivals_since(begin), 0);
+    tokio::time::sleep(secs(30)).await;
+    assert!(host.arrivals_since(begin) > 100);
+}
+
+// `reject` callers want an answer at once. The first needs one from the ledger, which takes two milliseconds.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_waits_for_the_ledger() {
+    let host = Host::new(&["10/s"]);
+    let rules = Rules {
+        limits: host.limits.clone(),
+        mode: WaitMode::Reject,
+        ..Rules::unlimited()
+    };
+    let process = host.process_with(&rules);
+    for _ in 0..10 {
+        let begin = host.now();
+        let permit = process.upstream.acquire(process.target()).await.expect("a permit");
+        assert!(host.now().since(begin) <= ms(5));
+        permit.count();
+    }
+    let begin = host.now();
+    let refused = process
+        .upstream
+        .acquire(process.target())
+        .await
+        .expect_err("the limit is used up");
+    assert!(host.now().since(begin) <= ms(5), "{:?}", host.now().since(begin));
+    let wait = refused.retry_after.expect("an instant");
+    assert!(wait > ms(900) && wait <= secs(1) + ms(20), "{wait:?}");
+    // Refused before, and allowed at the promised instant.
+    tokio::time::sleep(wait).await;
+    process
+        .upstream
+        .acquire(process.target())
+        .await
+        .expect("the promised permit");
+}
+
+#[tokio::test(start_paused = true)]
+async fn try_acquire_names_the_ledger_and_succeeds_once_it_answered() {
+    let host = Host::new(&["10/s"]);
+    let process = host.process();
+    let refused = process
+        .upstream
+        .try_acquire(process.target())
+        .expect_err("nothing is known yet");
+    let RefusalReason::Busy(reason) = refused.reason else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(reason.name(), "ledger");
+    let _second = process.upstream.try_acquire(process.target());
+    tokio::time::sleep(ms(10)).await;
+    process
+        .upstream
+        .try_acquire(process.target())
+        .expect("the ledger answered")
+        .count();
+}
+
+// The wait that a caller is given is that of all processes, not of its own meters, which are empty.
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_knows_what_others_used() {
+    let host = Host::new(&["10/min"]);
+    let first = host.process();
+    for _ in 0..10 {
+        assert!(super::call_once(&first.upstream, &host.api, &host.time).await);
+    }
+    tokio::time::sleep(secs(3)).await;
+    let second = host.process();
+    tokio::time::sleep(ms(10)).await;
+    let options = AcquireOptions::new().with_deadline(host.now().saturating_add(secs(20)));
+    let begin = host.now();
+    let refused = second.upstream.acquire_with(second.target(), options).await;
+    let refused = refused.expect_err("ten of ten are used");
+    assert!(host.now().since(begin) <= ms(10), "{:?}", host.now().since(begin));
+    let wait = refused.retry_after.expect("an instant");
+    assert!(wait > secs(50) && wait < secs(60), "{wait:?}");
+    let permit = second.upstream.acquire_with(
+        second.target(),
+        AcquireOptions::new().with_deadline(Nanos::from_secs(100)),
+    );
+    permit.await.expect("a permit").count();
+    assert!(host.now() >= Nanos::from_secs(60), "{:?}", host.now());
+}
