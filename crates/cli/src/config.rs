@@ -4,7 +4,7 @@
 
 mod self_loop;
 
-use outflow::config::{Config, Diagnostics, Environment, SECTIONS, Section, Source, load};
+use outflow::config::{Config, Diagnostics, Environment, SECTIONS, Section, SharedLimits, Source, load};
 use outflow_admin::AdminConfig;
 use outflow_bulk::config::BulkConfig;
 use outflow_sidecar::ServerConfig;
@@ -29,7 +29,9 @@ impl ProgramConfig {
     /// Returns all diagnostics, warnings included, if one of them is an error.
     pub fn read(sources: &[Source], environment: &Environment) -> Result<Self, Diagnostics> {
         let document = load(sources, environment);
-        let client = Config::read_sections(&document, environment);
+        let mut client = Config::read_sections(&document, environment);
+        // A program knows no other process that counts for it; a library may have one.
+        client.shared.limits.get_or_insert(SharedLimits::Auto);
         let server: ServerConfig = document.read(environment);
         let admin: AdminConfig = document.read(environment);
         let bulk = document.read(environment);

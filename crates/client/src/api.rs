@@ -41,6 +41,9 @@ pub struct Api {
     pub timeouts: Timeouts,
     /// The retries of failed attempts.
     pub retry: RetryConfig,
+    /// The account of its limits, where processes share them. APIs and processes with one account share their
+    /// limits; without a name the API's name, its origin and its credential are one.
+    pub account: Option<SmolStr>,
     /// The caching of its responses.
     pub cache: CacheMode,
     /// The additional time that a stale response may be used if the API fails; zero adds nothing. Choose
@@ -73,6 +76,7 @@ impl Api {
             rules: Rules::with_default_limit(),
             timeouts: Timeouts::default(),
             retry: RetryConfig::default(),
+            account: None,
             cache: CacheMode::default(),
             stale_if_error: Duration::ZERO,
             stale_offline: StaleOffline::default(),

@@ -264,10 +264,11 @@ impl Outflow {
     }
 
     /// Refuses new calls, waits for calls in progress and then for the background services, each up
-    /// to `grace`. Returns true if both finished.
+    /// to `grace`. Returns true if both finished. Quota that this process holds is free for others.
     pub async fn close(&self, grace: Duration) -> bool {
         self.close_upstreams();
         let is_idle = tokio::time::timeout(grace, self.wait_idle()).await.is_ok();
+        self.leave_accounts();
         let is_clean = match self.inner.services.get() {
             Some(services) => services.shutdown(grace).await.is_clean(),
             None => true,
@@ -279,6 +280,17 @@ impl Outflow {
         *self.inner.is_closed.lock() = true;
         for upstream in self.inner.table.upstreams() {
             upstream.close();
+        }
+    }
+
+    fn leave_accounts(&self) {
+        let Some(ledger) = &self.inner.deps.ledger else {
+            return;
+        };
+        // A renewal that is on its way is answered first; the next one reports the rest.
+        for _ in 0..2 {
+            self.inner.table.upstreams().iter().for_each(Upstream::leave_accounts);
+            ledger.flush(LEDGER_PATIENCE);
         }
     }
 
@@ -341,6 +353,9 @@ impl fmt::Debug for Outflow {
         f.debug_list().entries(self.apis()).finish()
     }
 }
+
+/// A ledger on this host answers within microseconds, or its processes are stopped.
+const LEDGER_PATIENCE: Duration = Duration::from_millis(200);
 
 /// Interval of the idle check while closing. Closing happens once per client, where ten
 /// milliseconds do not matter.

@@ -1,6 +1,6 @@
 //! Configuration of the client: texts and an environment in, checked values out.
 //!
-//! The client reads the sections that it uses: `[apis]`, `[cache]`, `[log]` and `[metrics]`. The program
+//! The client reads the sections that it uses: `[apis]`, `[cache]`, `[log]`, `[metrics]` and `[shared]`. The program
 //! has further sections in the same file, and reads them from the same [`Document`]. [`Config::read`]
 //! uses nothing but its arguments, so that it can be tested and fuzzed. It reports all errors at once,
 //! each with its line and its remedy; a configuration with an error is not used, not even in part.
@@ -17,6 +17,7 @@ mod policy;
 mod rate_share;
 mod rules;
 mod sections;
+mod shared;
 mod unreachable_routes;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use outflow_config::{
     show_name, show_value,
 };
 pub use sections::{CacheSection, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
+pub use shared::{SharedLimits, SharedSection};
 
 use crate::api::Api;
 pub use crate::log::LineFormat as LogFormat;
@@ -67,6 +69,8 @@ pub struct Config {
     pub metrics: MetricsSettings,
     /// Directory and size of the cache.
     pub cache: CacheSection,
+    /// Limits that processes share. A library shares none unless the file says so.
+    pub shared: SharedSection,
     /// Files that the configuration names and that were read with it: keys and tokens.
     pub files: Vec<PathBuf>,
     /// Every secret of the document, of other sections too. No log line contains one.
@@ -104,6 +108,7 @@ impl Config {
             log: document.read(environment),
             metrics: document.read(environment),
             cache: document.read(environment),
+            shared: document.read(environment),
             ..Self::from(read_apis(&document.root(), environment))
         }
     }
@@ -137,6 +142,7 @@ impl From<Vec<Api>> for Config {
             },
             metrics: MetricsSettings::default(),
             cache: CacheSection::default(),
+            shared: SharedSection::default(),
             files: Vec::new(),
             secrets: Vec::new(),
             warnings: Diagnostics::default(),
@@ -165,4 +171,4 @@ fn read_apis(root: &TableReader<'_>, environment: &Environment) -> Vec<Api> {
 }
 
 /// Sections of a configuration file: the client's own, and those of the program.
-pub const SECTIONS: [&str; 7] = ["log", "metrics", "cache", "server", "admin", "bulk", "apis"];
+pub const SECTIONS: [&str; 8] = ["log", "metrics", "cache", "shared", "server", "admin", "bulk", "apis"];

@@ -324,8 +324,8 @@ impl Upstream {
             .with(|state, now| state.pool.fleet_share = ShareEstimate::new(share, now));
     }
 
-    /// Shares the limits with every process that uses the same account of the ledger, from now on and once
-    /// for all. What other processes sent counts, and what was sent before a restart.
+    /// Shares the limits with every process that uses the same account of the ledger, from now on. What other
+    /// processes sent counts, and what was sent before a restart. Another account replaces the one before.
     pub fn share(&self, sharing: LimitSharing) {
         self.shared.begin_sharing(sharing);
     }

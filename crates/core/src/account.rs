@@ -130,6 +130,43 @@ impl Account {
         }
     }
 
+    /// Counts, on each limit, what one lease may hold. For a copy that lacks the last renewal.
+    pub fn charge_lost_grant(&mut self) {
+        let latest = self.latest;
+        for limit in &mut self.limits {
+            limit.count(latest, limit.rule.capacity.div_ceil(quota_lease::LARGEST_PART));
+        }
+    }
+
+    /// Makes each limit full, because arrivals of the last window may be unknown. It opens one window later.
+    pub fn lose_history(&mut self) {
+        let latest = self.latest;
+        self.unknown_before = latest.max(1);
+        for limit in &mut self.limits {
+            let missing = limit.rule.capacity.saturating_sub(limit.arrived(latest));
+            limit.count(latest, missing);
+        }
+    }
+
+    /// Returns the latest time it has seen.
+    pub const fn latest(&self) -> Nanos {
+        Nanos::from_nanos(self.latest)
+    }
+
+    /// Returns the generation of the shared facts: it grows with each update.
+    pub const fn facts_generation(&self) -> u64 {
+        self.facts.generation
+    }
+
+    /// Returns true if something of it counts for longer than this.
+    pub fn remembers_beyond(&self, span: Duration) -> bool {
+        let span = span_nanos(span);
+        let has_facts = !self.facts.words.is_empty() && self.facts.until.saturating_sub(self.latest) > span;
+        let is_long = |limit: &CountedLimit| limit.rule.key.window > span && limit.arrived(self.latest) > 0;
+        let holds = || self.held() != LeaseUnits::ZERO && self.limits.iter().any(|limit| limit.rule.key.window > span);
+        has_facts || self.limits.iter().any(is_long) || holds()
+    }
+
     /// Returns true if nothing of it counts any more, so that a new account would be the same.
     pub fn is_unused(&mut self, now: Nanos) -> bool {
         self.advance(now);
@@ -137,6 +174,13 @@ impl Account {
         self.holders.is_empty()
             && self.facts.words.is_empty()
             && self.limits.iter().all(|limit| limit.arrived(latest) == 0)
+    }
+
+    /// Places UTC windows again if the civil clock was set meanwhile.
+    pub fn follow_wall(&mut self, moment: ClockPair) {
+        if wall_offset(moment).abs_diff(self.wall_offset) > WALL_DRIFT {
+            self.realign(moment);
+        }
     }
 
     /// Places UTC windows again after the civil clock was set. Their usage stays until the next edge.
@@ -159,7 +203,9 @@ impl Account {
     pub fn renew(&mut self, now: Nanos, renewal: &LeaseRenewal<'_>) -> Result<LeaseAnswer, RenewalRefusal> {
         self.advance(now);
         let known = self.holders.iter().find(|holder| holder.id == renewal.holder);
-        if known.is_some_and(|holder| renewal.number > holder.number && renewal.joined != holder.joined) {
+        // A number is missing if the account is an older copy: what it reported and was granted is unknown.
+        let is_next = |holder: &Holder| renewal.joined == holder.joined && renewal.number == holder.number + 1;
+        if known.is_some_and(|holder| renewal.number > holder.number && !is_next(holder)) {
             return Err(RenewalRefusal::UnknownHolder);
         }
         match known.map(|holder| renewal.number.cmp(&holder.number)) {
@@ -390,6 +436,9 @@ impl Account {
 fn wall_offset(moment: ClockPair) -> u64 {
     span_nanos(moment.wall.as_duration()).saturating_sub(moment.now.as_nanos())
 }
+
+/// Clocks of one host differ less, and are corrected by less at a time.
+const WALL_DRIFT: u64 = 1_000_000_000;
 
 /// A holder joins by its first renewal. Any other of an unknown holder was left in a network.
 const FIRST_NUMBER: u64 = 1;

@@ -6,7 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use outflow_core::{Nanos, RetryBudget};
+use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_sync::Mutex;
+use secrecy::ExposeSecret as _;
+use smol_str::{SmolStr, format_smolstr};
 
 use super::builder::InvalidClientReason;
 use super::credential::AuthApplier;
@@ -15,7 +18,7 @@ use crate::cache::{Cache, SingleFlight};
 use crate::error::ErrorKind;
 use crate::event::Events;
 use crate::http::{Transport, TransportDeps};
-use crate::upstream::{SharedTimer, Upstream};
+use crate::upstream::{LimitSharing, SharedTimer, Upstream};
 
 /// Dependencies that all API clients share.
 #[derive(Clone)]
@@ -24,6 +27,8 @@ pub(super) struct ClientDeps {
     pub(super) events: Events,
     pub(super) transport_deps: TransportDeps,
     pub(super) cache: Option<Cache>,
+    /// The accounts of this host, if its processes share limits.
+    pub(super) ledger: Option<HostLedger>,
 }
 
 /// Response that equal calls share.
@@ -46,6 +51,7 @@ pub(crate) struct ApiClient {
     pub(crate) flights: Arc<SingleFlight<Result<SharedCall, ErrorKind>>>,
     /// Shared with its predecessors and successors: spent retries stay spent.
     pub(crate) retries: Arc<Mutex<RetryBudget>>,
+    ledger: Option<HostLedger>,
 }
 
 /// State of a removed API, in case it comes back.
@@ -70,7 +76,9 @@ impl ApiClient {
         let api = Self::with_rules_timeout(api);
         let timer = Arc::clone(&deps.timer);
         let upstream = Upstream::new(&api.name, api.rules.clone(), timer, deps.events.clone());
-        Self::build(upstream.map_err(InvalidClientReason::Rules)?, api, deps)
+        let client = Self::build(upstream.map_err(InvalidClientReason::Rules)?, api, deps)?;
+        client.share_limits();
+        Ok(client)
     }
 
     /// Builds a client with an existing upstream, which keeps its rules until
@@ -100,6 +108,7 @@ impl ApiClient {
             }),
             flights: Arc::new(SingleFlight::new()),
             retries: Arc::new(Mutex::new(retries.map_err(InvalidClientReason::Retries)?)),
+            ledger: deps.ledger.clone(),
             api: Arc::new(api),
         })
     }
@@ -163,6 +172,7 @@ impl ApiClient {
     /// was built.
     pub(super) fn apply(&self) {
         let _they_fit = self.upstream.reconfigure(&self.api.rules);
+        self.share_limits();
         self.upstream.restore();
         let (settings, now) = (self.api.retry.budget, self.upstream.now());
         let mut budget = self.retries.lock();
@@ -171,11 +181,36 @@ impl ApiClient {
         }
     }
 
+    /// Shares the limits with the processes of this host that call the same API with the same key.
+    fn share_limits(&self) {
+        if let Some(ledger) = &self.ledger {
+            let account = account_name(&self.api, ledger.dir());
+            let ledger = Arc::new(ledger.clone());
+            self.upstream.share(LimitSharing::on_host(ledger, account));
+        }
+    }
+
     /// Sets the rules' timeout: an abandoned attempt may arrive until its own timeout.
     pub(super) fn with_rules_timeout(mut api: Api) -> Api {
         api.rules.timeout = api.timeouts.attempt;
         api
     }
+}
+
+/// Returns the account that an API's limits have: its own name for it, or the API's name, origin and credential. A
+/// fingerprint stands for the credential.
+fn account_name(api: &Api, dir: &LedgerDir) -> SmolStr {
+    if let Some(account) = &api.account {
+        return account.clone();
+    }
+    let credential = api.credential.as_ref().map(|known| known.secret.expose_secret());
+    let origin = format!(
+        "{}://{} {}",
+        api.base_url.scheme(),
+        api.base_url.authority(),
+        credential.unwrap_or_default()
+    );
+    format_smolstr!("{}-{:016x}", api.name, dir.fingerprint(origin.as_bytes()))
 }
 
 /// A day: longer than cooldowns and sleeps in use.

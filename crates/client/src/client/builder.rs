@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use outflow_core::InvalidRetryBudget;
+use outflow_ledger::HostLedger;
 use smol_str::SmolStr;
 
 use super::Outflow;
@@ -38,6 +39,7 @@ pub struct OutflowBuilder {
     events: Events,
     transport_deps: TransportDeps,
     cache: Option<Cache>,
+    ledger: Option<HostLedger>,
 }
 
 impl OutflowBuilder {
@@ -79,6 +81,12 @@ impl OutflowBuilder {
         self
     }
 
+    /// Sets the accounts through which processes of a host share limits; the default is none.
+    pub fn ledger(mut self, ledger: impl Into<Option<HostLedger>>) -> Self {
+        self.ledger = ledger.into();
+        self
+    }
+
     /// Builds the client.
     ///
     /// # Errors
@@ -89,6 +97,7 @@ impl OutflowBuilder {
             events: self.events,
             transport_deps: self.transport_deps,
             cache: self.cache.or_else(|| Cache::open(CacheSettings::default()).ok()),
+            ledger: self.ledger,
         };
         let table = ApiTable::default();
         let plan = ReloadPlan::new(self.apis, &table, &deps)?;

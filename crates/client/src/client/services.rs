@@ -8,6 +8,7 @@
 mod file_writers;
 mod gauges;
 mod init_error;
+mod ledger;
 mod maintenance;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use smol_str::SmolStr;
 use self::file_writers::snapshot;
 use self::gauges::UpstreamGauges;
 pub use self::init_error::InitError;
+use self::ledger::open_ledger;
 use self::maintenance::{spawn_cache_writer, spawn_maintenance};
 use super::Outflow;
 use super::api_table::ApiTable;
@@ -47,11 +49,12 @@ impl BackgroundServices {
     /// Builds a client with its background services.
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(cache_settings(&config.cache)).map_err(InitError::Cache)?;
+        let ledger = open_ledger(&config.shared).map_err(InitError::Ledger)?;
         let apis = std::mem::take(&mut config.apis);
         let services = Self::new(&apis, config)?;
         let (tasks, events) = (&services.tasks, &services.events);
         let builder = Outflow::builder().events(events.clone());
-        let builder = builder.cache(cache.clone());
+        let builder = builder.cache(cache.clone()).ledger(ledger);
         let apis = apis.into_iter();
         let client = apis.fold(builder, super::OutflowBuilder::api).build();
         let client = client.map_err(InitError::Client)?;
@@ -113,6 +116,7 @@ impl BackgroundServices {
         keys.extend(old.log.restart_keys(&new.log));
         keys.extend(old.metrics.restart_keys(&new.metrics));
         keys.extend(old.cache.restart_keys(&new.cache));
+        keys.extend(old.shared.restart_keys(&new.shared));
         keys
     }
 

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use outflow_core::{ClockPair, Nanos, Timer, TimerCallback};
 use outflow_sync::Mutex;
 use smol_str::SmolStr;
@@ -38,7 +38,7 @@ pub(super) struct SharedState {
     /// Only permits below this number may be revoked.
     revoked_below: Arc<AtomicU64>,
     /// The ledger of its limits, if processes share them.
-    pub(super) sharing: OnceLock<LimitSharing>,
+    pub(super) sharing: ArcSwapOption<LimitSharing>,
     /// A reference to itself for the timer and the ledger.
     pub(super) weak: Weak<Self>,
 }
@@ -64,7 +64,7 @@ impl SharedState {
             reconfiguring: Mutex::new(()),
             revoked_below: state.pool.circuits.revoked_below(),
             state: Mutex::new(state),
-            sharing: OnceLock::new(),
+            sharing: ArcSwapOption::empty(),
             weak: Weak::clone(weak),
         }))
     }

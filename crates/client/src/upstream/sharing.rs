@@ -198,6 +198,18 @@ impl AdmissionState {
         self.serve_leases(now);
     }
 
+    /// Reports everything to the account, and drops all leases.
+    fn end_sharing(&mut self, now: Nanos) {
+        self.leave_accounts(now);
+        self.pool.leases = None;
+        self.pool.limits.shared.end_lease();
+        for group in &mut self.pool.limits.groups {
+            if let Some(limits) = group.used_limits() {
+                limits.end_lease();
+            }
+        }
+    }
+
     /// Collects all renewals that are due.
     pub(super) fn serve_leases(&mut self, now: Nanos) {
         if self.pool.leases.is_none() {
@@ -273,16 +285,20 @@ impl AdmissionState {
 }
 
 impl SharedState {
-    /// Shares the limits with all processes that use this account.
+    /// Shares the limits with all processes that use this account, and no longer those of another account.
     pub(super) fn begin_sharing(&self, sharing: LimitSharing) {
-        if self.sharing.set(sharing).is_err() {
+        let old = self.sharing.load_full();
+        if old.as_ref().is_some_and(|old| old.account == sharing.account) {
             return;
         }
-        if let Some(sharing) = self.sharing.get() {
-            let observer: Weak<dyn FactsObserver> = Weak::<Self>::clone(&self.weak);
-            sharing.ledger.watch(&sharing.account, observer);
-            self.with(|state, now| state.begin_sharing(sharing, now));
+        if old.is_some() {
+            self.with(AdmissionState::end_sharing);
         }
+        let sharing = Arc::new(sharing);
+        self.sharing.store(Some(Arc::clone(&sharing)));
+        let observer: Weak<dyn FactsObserver> = Weak::<Self>::clone(&self.weak);
+        sharing.ledger.watch(&sharing.account, observer);
+        self.with(|state, now| state.begin_sharing(&sharing, now));
     }
 
     pub(super) fn leave_accounts(&self) {
@@ -295,7 +311,7 @@ impl SharedState {
 
     /// Sends a renewal; its answer is another turn under the lock.
     pub(super) fn send_renewal(&self, renewal: PendingRenewal) {
-        let Some(sharing) = self.sharing.get() else {
+        let Some(sharing) = self.sharing.load_full() else {
             return;
         };
         let PendingRenewal { scope, group, request } = renewal;

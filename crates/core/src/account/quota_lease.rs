@@ -420,11 +420,10 @@ impl QuotaLease {
     }
 
     /// Returns the name of this life.
-    const fn holder(&self) -> u64 {
+    fn holder(&self) -> u64 {
         // SplitMix64: lives of one seed and neighbouring seeds have names far apart.
-        let mut name = self
-            .seed
-            .wrapping_add((self.life as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let life = u64::from(self.life).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut name = self.seed.wrapping_add(life);
         name = (name ^ (name >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         name = (name ^ (name >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         name ^ (name >> 31)
@@ -452,7 +451,7 @@ impl ArrivalRun {
 const HEARTBEATS: u32 = 3;
 
 /// Part of a limit, and of each other holder's share, that a process may hold unspent.
-const LARGEST_PART: u64 = 4;
+pub(super) const LARGEST_PART: u64 = 4;
 
 /// A report is one message of bounded size; later runs join the last one.
 const MOST_RUNS: usize = 32;

@@ -29,6 +29,12 @@ pub(super) const CRATES: &[CrateRow] = &[
         tests: "",
     },
     CrateRow {
+        name: "outflow-ledger",
+        own: "outflow-core",
+        foreign: "blake3 getrandom rustix xxhash-rust",
+        tests: "outflow-testkit proptest tempfile",
+    },
+    CrateRow {
         name: "outflow-store",
         own: "outflow-core outflow-sync",
         foreign: "bytes futures-util redis rusqlite rustls smol_str tokio xxhash-rust",
@@ -42,7 +48,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow",
-        own: "outflow-core outflow-sync outflow-store outflow-config",
+        own: "outflow-core outflow-sync outflow-ledger outflow-store outflow-config",
         foreign: "arc-swap blake3 bytes fastrand foldhash h2 http http-body http-body-util \
                   http-cache-semantics hyper hyper-rustls hyper-util percent-encoding \
                   pin-project-lite prometheus-client quick_cache rustix rustls \

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use outflow_ledger::OpenLedgerError;
+
 use crate::cache::CacheError;
 use crate::client::InvalidClient;
 use crate::log::InvalidRolling;
@@ -19,6 +21,8 @@ pub enum InitError {
     Cache(CacheError),
     /// A log file cannot be written as configured.
     Log(InvalidRolling),
+    /// Limits cannot be shared as configured.
+    Ledger(OpenLedgerError),
     /// Background tasks cannot be started.
     Tasks(SpawnError),
 }
@@ -32,6 +36,7 @@ impl fmt::Display for InitError {
             Self::Client(error) => error.fmt(f),
             Self::Cache(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),
+            Self::Ledger(error) => error.fmt(f),
             Self::Tasks(error) => error.fmt(f),
         }
     }

@@ -39,6 +39,11 @@ impl ScopeLimits {
         self.lease = Some(Box::new(lease));
     }
 
+    /// Shares the limits no longer.
+    pub(in crate::upstream) fn end_lease(&mut self) {
+        self.lease = None;
+    }
+
     /// Returns the lease, if processes share the limits.
     pub(in crate::upstream) fn lease(&self) -> Option<&QuotaLease> {
         self.lease.as_deref()

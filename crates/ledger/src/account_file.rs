@@ -1,0 +1,746 @@
+//! One account in a file of fixed size.
+//!
+//! The file has a head and two copies of the account. Each turn locks it, takes the newest intact copy, applies
+//! and writes the other copy. The file never grows, so a full disk stops no turn. If a process finds that the
+//! file it used is gone, the arrivals of the last window are unknown, and the account starts full.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use outflow_core::{Account, Clock, ClockPair, Nanos};
+
+use crate::account_copy::{AccountCopy, CopyHead};
+use crate::checkpoint::{self, CheckpointJob};
+use crate::file_access;
+use crate::file_lock;
+use crate::host_timeline::HostTimeline;
+use crate::ledger_dir::LedgerDir;
+
+/// One account, opened at its first turn.
+#[derive(Debug)]
+pub(crate) struct AccountFile {
+    paths: AccountPaths,
+    timeline: HostTimeline,
+    lock: Option<File>,
+    ledger: Option<File>,
+    /// The copy that this process wrote last. No other wrote since if its sequence is still the newest.
+    cached: Option<AccountCopy>,
+    /// True if this process has used a file that is gone.
+    lost_file: bool,
+}
+
+/// Files of one account.
+#[derive(Debug, Clone)]
+pub(crate) struct AccountPaths {
+    pub(crate) ledger: PathBuf,
+    pub(crate) lock: PathBuf,
+    pub(crate) checkpoint: PathBuf,
+    new: PathBuf,
+}
+
+/// State of an account's file at the begin of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileState {
+    /// The file of the last turn.
+    Known,
+    /// A file that this process has not used.
+    Replaced,
+    /// This process created it.
+    New,
+}
+
+/// Age of a copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CopyAge {
+    Newest,
+    /// The newest is damaged: it granted up to one lease more.
+    OneTurnBehind,
+    /// It lacks the time before a crash of the host.
+    Checkpoint,
+}
+
+/// An account within a turn.
+struct LoadedAccount {
+    copy: AccountCopy,
+    now: Nanos,
+}
+
+impl AccountPaths {
+    fn new(dir: &LedgerDir, name: &str) -> Self {
+        Self {
+            ledger: dir.file(name, LEDGER),
+            lock: dir.file(name, "lock"),
+            checkpoint: dir.file(name, "checkpoint"),
+            new: dir.file(name, "new"),
+        }
+    }
+
+    /// Returns the files beside this ledger file.
+    fn beside(ledger: PathBuf) -> Self {
+        Self {
+            lock: ledger.with_extension("lock"),
+            checkpoint: ledger.with_extension("checkpoint"),
+            new: ledger.with_extension("new"),
+            ledger,
+        }
+    }
+}
+
+impl AccountFile {
+    pub(crate) fn new(dir: &LedgerDir, timeline: HostTimeline, name: &str) -> Self {
+        Self::at(AccountPaths::new(dir, name), timeline)
+    }
+
+    fn at(paths: AccountPaths, timeline: HostTimeline) -> Self {
+        Self {
+            paths,
+            timeline,
+            lock: None,
+            ledger: None,
+            cached: None,
+            lost_file: false,
+        }
+    }
+
+    /// Applies a change under the lock. Returns its result and a checkpoint to write, if one is due.
+    pub(crate) fn turn<T>(
+        &mut self,
+        clock: &dyn Clock,
+        apply: impl FnOnce(&mut Account, Nanos) -> T,
+    ) -> Result<(T, Option<CheckpointJob>), AccountFileError> {
+        let mut lock = self.lock.take();
+        let result = self.locked_turn(&mut lock, clock, apply);
+        self.lock = lock;
+        if result.is_err() {
+            self.cached = None;
+        }
+        result.map_err(|reason| AccountFileError {
+            path: self.paths.ledger.clone(),
+            reason,
+        })
+    }
+
+    fn locked_turn<T>(
+        &mut self,
+        lock: &mut Option<File>,
+        clock: &dyn Clock,
+        apply: impl FnOnce(&mut Account, Nanos) -> T,
+    ) -> Result<(T, Option<CheckpointJob>), FileProblem> {
+        let _locked = file_lock::lock(lock, &self.paths.lock)?;
+        let moment = clock.moment();
+        let mut loaded = self.load(moment)?;
+        let generation = loaded.copy.account.facts_generation();
+        let result = apply(&mut loaded.copy.account, loaded.now);
+        let job = self.store(loaded, generation)?;
+        Ok((result, job))
+    }
+
+    /// Reads the generation of the shared facts, without the lock. A torn number costs one renewal.
+    pub(crate) fn facts_generation(&self) -> Option<u64> {
+        let mut word = [0; 8];
+        let read = file_access::read_at(self.ledger.as_ref()?, &mut word, GENERATION_AT);
+        (read.ok() == Some(word.len())).then(|| u64::from_le_bytes(word))
+    }
+
+    /// Returns the newest account that can be had, at the time of this turn.
+    fn load(&mut self, moment: ClockPair) -> Result<LoadedAccount, FileProblem> {
+        let state = self.open_ledger()?;
+        let Some(ledger) = &self.ledger else {
+            return Err(FileProblem::Io(io::ErrorKind::NotFound.into()));
+        };
+        let heads = match state {
+            FileState::New => CopyHeads::default(),
+            FileState::Known | FileState::Replaced => CopyHeads::read(ledger)?,
+        };
+        let is_newest = |cached: &AccountCopy| heads.is_newest(cached.sequence);
+        let found = match self.cached.take().filter(is_newest) {
+            Some(copy) => Some((copy, CopyAge::Newest)),
+            None => self.choose_copy(ledger, &heads)?,
+        };
+        let Some((mut copy, age)) = found else {
+            // A new file of a new account has a complete history: none.
+            let account = match state {
+                FileState::New if !self.lost_file => Account::new(moment),
+                _ => Account::with_unknown_history(moment),
+            };
+            self.lost_file = false;
+            let copy = AccountCopy {
+                sequence: 0,
+                moment: self.timeline.first_moment(moment),
+                checkpointed_at: 0,
+                account,
+            };
+            return Ok(self.resume(copy, moment));
+        };
+        if std::mem::take(&mut self.lost_file) {
+            copy.account.lose_history();
+        }
+        if age == CopyAge::OneTurnBehind {
+            copy.account.charge_lost_grant();
+        }
+        // A crash of the host may have lost the newest turns, also of a copy that is intact.
+        if age == CopyAge::Checkpoint || !self.timeline.is_same_start(copy.moment) {
+            copy.account.charge_lost_time(LOST_AT_A_CRASH);
+        }
+        Ok(self.resume(copy, moment))
+    }
+
+    /// Continues the account's time, which may have begun in an earlier start of the host.
+    fn resume(&self, mut copy: AccountCopy, moment: ClockPair) -> LoadedAccount {
+        let latest = copy.account.latest().as_nanos();
+        let (now, stored) = self.timeline.resume(copy.moment, latest, moment);
+        copy.account.follow_wall(ClockPair { now, ..moment });
+        copy.moment = stored;
+        LoadedAccount { copy, now }
+    }
+
+    /// Returns the newest intact copy: one of the file's, or the checkpoint if the host lost newer writes.
+    fn choose_copy(&self, ledger: &File, heads: &CopyHeads) -> io::Result<Option<(AccountCopy, CopyAge)>> {
+        let in_file = heads.newest_intact(ledger);
+        if let Some((copy, age)) = in_file {
+            if self.timeline.is_same_start(copy.moment) {
+                return Ok(Some((copy, age)));
+            }
+            let newer = checkpoint::read(&self.paths.checkpoint)?;
+            let newer = newer.filter(|newer| newer.sequence > copy.sequence);
+            return Ok(Some(newer.map_or((copy, age), |newer| (newer, CopyAge::Checkpoint))));
+        }
+        let checkpoint = checkpoint::read(&self.paths.checkpoint)?;
+        Ok(checkpoint.map(|copy| (copy, CopyAge::Checkpoint)))
+    }
+
+    /// Opens the file, or creates it.
+    fn open_ledger(&mut self) -> Result<FileState, FileProblem> {
+        if let Some(ledger) = &self.ledger {
+            if !file_access::is_removed(ledger)? {
+                return Ok(FileState::Known);
+            }
+            // Outflow removed the account because nothing of it counted, or a person removed the file.
+            self.lost_file = !is_retired(ledger)?;
+            (self.ledger, self.cached) = (None, None);
+        }
+        match file_access::open(&self.paths.ledger) {
+            Ok(file) => {
+                check_format(&file)?;
+                self.ledger = Some(file);
+                Ok(FileState::Replaced)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.ledger = Some(self.create()?);
+                Ok(FileState::New)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Creates the file whole, under its final name only when it is complete.
+    fn create(&self) -> Result<File, FileProblem> {
+        let _left_by_a_crash = fs::remove_file(&self.paths.new);
+        let _of_a_lost_file = fs::remove_file(&self.paths.checkpoint);
+        let file = file_access::create_new(&self.paths.new)?;
+        let zeros = vec![0; FILE_LENGTH];
+        file_access::write_at(&file, &zeros, 0)?;
+        write_head(&file)?;
+        fs::rename(&self.paths.new, &self.paths.ledger)?;
+        Ok(file)
+    }
+
+    fn store(&mut self, loaded: LoadedAccount, generation: u64) -> Result<Option<CheckpointJob>, FileProblem> {
+        let Some(ledger) = &self.ledger else {
+            return Err(FileProblem::Io(io::ErrorKind::NotFound.into()));
+        };
+        let LoadedAccount { mut copy, now } = loaded;
+        copy.sequence += 1;
+        let since = now.as_nanos().saturating_sub(copy.checkpointed_at);
+        let is_due = since >= span_nanos(CHECKPOINT_PAUSE) && copy.account.remembers_beyond(SHORT_MEMORY);
+        if is_due {
+            copy.checkpointed_at = now.as_nanos();
+        }
+        let bytes = copy.encode();
+        if bytes.len() > COPY_SPACE {
+            return Err(FileProblem::Full);
+        }
+        file_access::write_at(ledger, &bytes, copy_offset(copy.sequence % 2))?;
+        if copy.account.facts_generation() != generation {
+            let word = copy.account.facts_generation().to_le_bytes();
+            file_access::write_at(ledger, &word, GENERATION_AT)?;
+        }
+        let job = is_due.then(|| CheckpointJob {
+            path: self.paths.checkpoint.clone(),
+            sequence: copy.sequence,
+            bytes,
+        });
+        self.cached = Some(copy);
+        Ok(job)
+    }
+
+    /// Removes the files of an account of which nothing counts any more.
+    pub(crate) fn remove_unused(ledger: PathBuf, timeline: HostTimeline, clock: &dyn Clock) -> io::Result<bool> {
+        let mut file = Self::at(AccountPaths::beside(ledger), timeline);
+        let mut lock = None;
+        let _locked = file_lock::lock(&mut lock, &file.paths.lock)?;
+        let moment = clock.moment();
+        let Ok(mut loaded) = file.load(moment) else {
+            return Ok(false);
+        };
+        let is_unused = loaded.copy.account.is_unused(loaded.now);
+        if let Some(ledger) = file.ledger.as_ref().filter(|_| is_unused) {
+            file_access::write_at(ledger, &1_u64.to_le_bytes(), RETIRED_AT)?;
+            fs::remove_file(&file.paths.ledger)?;
+            let _absent_for_short_windows = fs::remove_file(&file.paths.checkpoint);
+            fs::remove_file(&file.paths.lock)?;
+        }
+        Ok(is_unused)
+    }
+}
+
+/// Heads of the two copies of a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct CopyHeads([Option<CopyHead>; 2]);
+
+impl CopyHeads {
+    fn read(ledger: &File) -> io::Result<Self> {
+        let mut heads = [None; 2];
+        for (half, head) in (0..).zip(&mut heads) {
+            let mut bytes = [0; CopyHead::LENGTH];
+            file_access::read_at(ledger, &mut bytes, copy_offset(half))?;
+            *head = CopyHead::decode(&bytes);
+        }
+        Ok(Self(heads))
+    }
+
+    /// Returns true if the copy of this sequence is the newest, and nothing points to a newer one that is damaged:
+    /// the other copy is the turn before.
+    fn is_newest(&self, sequence: u64) -> bool {
+        // No copy has the sequence 0: a head that says so is damaged.
+        let numbered = |head: CopyHead| Some(head.sequence).filter(|sequence| *sequence > 0);
+        let sequences = self
+            .0
+            .map(|head| head.map_or(0, |head| numbered(head).unwrap_or(u64::MAX)));
+        let before = sequence.checked_sub(1);
+        match sequence % 2 {
+            0 => sequences == [sequence, before.unwrap_or(0)],
+            _ => sequences == [before.unwrap_or(0), sequence],
+        }
+    }
+
+    /// Returns the newest intact copy.
+    fn newest_intact(&self, ledger: &File) -> Option<(AccountCopy, CopyAge)> {
+        let copies = (0..).zip(self.0).filter_map(|(half, head)| {
+            let mut bytes = vec![0; head.filter(|head| head.length <= COPY_SPACE)?.length];
+            let read = file_access::read_at(ledger, &mut bytes, copy_offset(half)).ok()?;
+            let copy = AccountCopy::decode(bytes.get(..read)?).ok()?;
+            (copy.sequence % 2 == half).then_some(copy)
+        });
+        let copy = copies.max_by_key(|copy| copy.sequence)?;
+        let age = if self.is_newest(copy.sequence) {
+            CopyAge::Newest
+        } else {
+            CopyAge::OneTurnBehind
+        };
+        Some((copy, age))
+    }
+}
+
+/// Refuses a file that is not an account of this or an earlier format. A damaged head is written again.
+fn check_format(ledger: &File) -> Result<(), FileProblem> {
+    let (mut magic, mut format) = ([0; 8], [0; 8]);
+    file_access::read_at(ledger, &mut magic, 0)?;
+    file_access::read_at(ledger, &mut format, FORMAT_AT)?;
+    match (magic, u64::from_le_bytes(format)) {
+        (MAGIC, newer) if newer > FORMAT => return Err(FileProblem::Newer(newer)),
+        (MAGIC, _) => {}
+        ([0, ..], _) => write_head(ledger)?,
+        _ => return Err(FileProblem::Foreign),
+    }
+    let length = u64::try_from(FILE_LENGTH).unwrap_or(u64::MAX);
+    if ledger.metadata()?.len() < length {
+        ledger.set_len(length)?;
+    }
+    Ok(())
+}
+
+fn write_head(ledger: &File) -> io::Result<()> {
+    file_access::write_at(ledger, &MAGIC, 0)?;
+    file_access::write_at(ledger, &FORMAT.to_le_bytes(), FORMAT_AT)
+}
+
+fn is_retired(ledger: &File) -> io::Result<bool> {
+    let mut word = [0; 8];
+    file_access::read_at(ledger, &mut word, RETIRED_AT)?;
+    Ok(u64::from_le_bytes(word) != 0)
+}
+
+fn copy_offset(half: u64) -> u64 {
+    let space = u64::try_from(COPY_SPACE).unwrap_or(u64::MAX);
+    HEAD_SPACE.saturating_add(half.saturating_mul(space))
+}
+
+fn span_nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Failure of a turn.
+#[derive(Debug)]
+pub(crate) struct AccountFileError {
+    path: PathBuf,
+    reason: FileProblem,
+}
+
+#[derive(Debug)]
+enum FileProblem {
+    Io(io::Error),
+    Foreign,
+    Newer(u64),
+    Full,
+}
+
+impl From<io::Error> for FileProblem {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for AccountFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        match &self.reason {
+            FileProblem::Io(error) => error.fmt(f),
+            FileProblem::Foreign => f.write_str("this is no account of outflow: remove it, or name another directory"),
+            FileProblem::Newer(format) => write!(
+                f,
+                "a newer outflow wrote it (format {format}, this one knows {FORMAT}): use that one, or name another \
+                 directory"
+            ),
+            FileProblem::Full => f.write_str("too many processes share this account: use fewer"),
+        }
+    }
+}
+
+impl std::error::Error for AccountFileError {}
+
+/// Extension of an account's file.
+pub(crate) const LEDGER: &str = "ledger";
+
+const MAGIC: [u8; 8] = *b"outflow\n";
+const FORMAT: u64 = 1;
+const FORMAT_AT: u64 = 8;
+const GENERATION_AT: u64 = 16;
+const RETIRED_AT: u64 = 24;
+/// One page, so that a write of a copy never touches the head's.
+const HEAD_SPACE: u64 = 4_096;
+/// Space for four limits of 2.4 kB, the facts and about two hundred processes.
+const COPY_SPACE: usize = 64 * 1_024;
+const FILE_LENGTH: usize = 4_096 + 2 * COPY_SPACE;
+
+/// A host that loses power loses what was counted since the last checkpoint: a second, and the time to write it.
+const LOST_AT_A_CRASH: Duration = Duration::from_secs(2);
+const CHECKPOINT_PAUSE: Duration = Duration::from_secs(1);
+/// No host starts in less, and shorter windows are over by then.
+const SHORT_MEMORY: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use outflow_core::{LeaseAnswer, LeaseRenewal, LeaseUnits, Limit, ManualClock, QuotaWant, WallTime};
+
+    use super::*;
+
+    /// A directory with one account, and the clock of the host.
+    struct Host {
+        dir: LedgerDir,
+        clock: ManualClock,
+        timeline: HostTimeline,
+        has_checkpoints: bool,
+        _removed_at_the_end: tempfile::TempDir,
+    }
+
+    impl Host {
+        fn new() -> Self {
+            let temp = tempfile::tempdir().expect("a directory");
+            Self {
+                dir: LedgerDir::open(temp.path()).expect("it is writable"),
+                clock: ManualClock::new(Nanos::from_secs(1_000), WallTime::from_unix_secs(1_760_000_000)),
+                timeline: HostTimeline::of_host(),
+                has_checkpoints: true,
+                _removed_at_the_end: temp,
+            }
+        }
+
+        /// Its damage cannot be mended from a checkpoint.
+        fn without_checkpoints() -> Self {
+            Self {
+                has_checkpoints: false,
+                ..Self::new()
+            }
+        }
+
+        fn process(&self) -> Process {
+            Process {
+                file: AccountFile::new(&self.dir, self.timeline, "api"),
+                holder: unique_holder(),
+                number: 0,
+                joined: 0,
+            }
+        }
+
+        fn path(&self) -> PathBuf {
+            self.dir.file("api", LEDGER)
+        }
+
+        /// Returns what a new process is granted of 100 per minute.
+        fn free(&self) -> u64 {
+            let mut other = self.process();
+            let granted = other.want(self, 100).expect("a turn").granted.calls;
+            other.renew(self, 0, granted).expect("a turn");
+            granted
+        }
+    }
+
+    /// A process of the host.
+    struct Process {
+        file: AccountFile,
+        holder: u64,
+        number: u64,
+        joined: u64,
+    }
+
+    /// Returns a number that no other holder of this test run has.
+    fn unique_holder() -> u64 {
+        use std::sync::atomic::{AtomicU64, Ordering};
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+
+    impl Process {
+        fn want(&mut self, host: &Host, calls: u64) -> Result<LeaseAnswer, AccountFileError> {
+            self.renew(host, calls, 0)
+        }
+
+        fn renew(&mut self, host: &Host, calls: u64, returned: u64) -> Result<LeaseAnswer, AccountFileError> {
+            self.number += 1;
+            let limits = [Limit::sliding("100/min".parse().expect("a rate"))];
+            let (holder, number, joined) = (self.holder, self.number, self.joined);
+            let turn = self.file.turn(&host.clock, |account, now| {
+                let renewal = LeaseRenewal {
+                    holder,
+                    number,
+                    joined,
+                    limits: &limits,
+                    arrived: &[],
+                    returned: LeaseUnits::new(returned, returned),
+                    wanted: QuotaWant::calls(calls),
+                    ttl: Duration::from_secs(2),
+                    timeout: Duration::from_secs(10),
+                    facts_seen: 0,
+                    facts: None,
+                };
+                account.renew(now, &renewal)
+            })?;
+            let (answer, checkpoint) = turn;
+            if let Some(job) = checkpoint.filter(|_| host.has_checkpoints) {
+                checkpoint::write(&job).expect("a checkpoint");
+            }
+            let answer = answer.expect("the account knows it");
+            self.joined = answer.joined;
+            Ok(answer)
+        }
+    }
+
+    #[test]
+    fn processes_share_an_account() {
+        let host = Host::new();
+        let (mut first, mut second) = (host.process(), host.process());
+        assert_eq!(first.want(&host, 60).expect("a turn").granted.calls, 60);
+        let answer = second.want(&host, 60).expect("a turn");
+        assert_eq!((answer.granted.calls, answer.peers), (40, 1));
+    }
+
+    // The lease of a killed process ends after 2 s, its calls arrive within 10 s and count for a minute.
+    #[test]
+    fn units_of_a_killed_process_count_until_their_window_has_passed() {
+        let host = Host::new();
+        let mut killed = host.process();
+        killed.want(&host, 60).expect("a turn");
+        drop(killed);
+        host.clock.advance(Duration::from_secs(11 + 60));
+        assert_eq!(host.free(), 40);
+        host.clock.advance(Duration::from_secs(2));
+        assert_eq!(host.free(), 100);
+    }
+
+    // A process that is killed while it writes leaves a copy with a wrong checksum.
+    #[test]
+    fn a_torn_write_leaves_the_turn_before_and_costs_one_lease() {
+        let host = Host::new();
+        let mut process = host.process();
+        process.want(&host, 10).expect("a turn");
+        process.want(&host, 10).expect("a turn");
+        let ledger = file_access::open(&host.path()).expect("the file");
+        file_access::write_at(&ledger, &[0xFF; 40], copy_offset(0) + 40).expect("the second copy is torn");
+        // Ten are known, and the lost turn may have granted a quarter of the limit.
+        assert_eq!(host.free(), 100 - 10 - 25);
+    }
+
+    #[test]
+    fn a_file_without_an_intact_copy_opens_one_window_later() {
+        let host = Host::without_checkpoints();
+        host.process().want(&host, 10).expect("a turn");
+        let ledger = file_access::open(&host.path()).expect("the file");
+        ledger.set_len(100).expect("truncated");
+        assert_eq!(host.free(), 0);
+        host.clock.advance(Duration::from_secs(61));
+        assert_eq!(host.free(), 100);
+    }
+
+    #[test]
+    fn an_emptied_file_is_rebuilt_and_opens_one_window_later() {
+        let host = Host::without_checkpoints();
+        let mut process = host.process();
+        process.want(&host, 10).expect("a turn");
+        fs::write(host.path(), b"").expect("emptied");
+        assert_eq!(host.free(), 0);
+        host.clock.advance(Duration::from_secs(61));
+        assert_eq!(host.free(), 100);
+    }
+
+    // Two seconds at 100/min are 3 units, one is rounding.
+    #[test]
+    fn a_damaged_file_with_a_checkpoint_costs_two_seconds() {
+        let host = Host::new();
+        host.process().want(&host, 10).expect("a turn");
+        fs::write(host.path(), b"").expect("emptied");
+        assert_eq!(host.free(), 100 - 10 - 4);
+    }
+
+    #[test]
+    fn a_removed_file_makes_the_account_full_for_a_window() {
+        let host = Host::new();
+        let mut process = host.process();
+        process.want(&host, 10).expect("a turn");
+        fs::remove_file(host.path()).expect("removed");
+        let later = process.file.turn(&host.clock, |account, _| account.clone());
+        assert!(later.is_ok());
+        assert_eq!(host.free(), 0);
+        host.clock.advance(Duration::from_secs(61));
+        assert_eq!(host.free(), 100);
+    }
+
+    // Another process may have made a new file before the one with the old file looks.
+    #[test]
+    fn a_replaced_file_becomes_full_when_a_process_with_the_old_one_sees_it() {
+        let host = Host::new();
+        let mut process = host.process();
+        process.want(&host, 10).expect("a turn");
+        fs::remove_file(host.path()).expect("removed");
+        assert_eq!(host.free(), 100);
+        process.file.turn(&host.clock, |_, _| ()).expect("a turn");
+        assert_eq!(host.free(), 0);
+    }
+
+    #[test]
+    fn an_account_without_use_is_removed_and_another_process_goes_on() {
+        let host = Host::new();
+        let mut process = host.process();
+        process.file.turn(&host.clock, |_, _| ()).expect("a turn");
+        let removed = AccountFile::remove_unused(host.path(), host.timeline, &host.clock);
+        assert!(removed.expect("no other uses it"));
+        assert!(!host.path().exists());
+        assert_eq!(process.want(&host, 100).expect("a turn").granted.calls, 100);
+        let kept = AccountFile::remove_unused(host.path(), host.timeline, &host.clock);
+        assert!(!kept.expect("its files are there"), "units are held");
+    }
+
+    // The clock of the host starts again; the civil clock shows that 30 s passed.
+    #[test]
+    fn another_start_of_the_host_continues_the_account() {
+        let host = Host::new();
+        let mut process = host.process();
+        process.want(&host, 60).expect("a turn");
+        let next = Host {
+            clock: ManualClock::new(Nanos::from_secs(3), WallTime::from_unix_secs(1_760_000_030)),
+            timeline: HostTimeline::of_host().after_restart(),
+            ..host
+        };
+        assert_eq!(next.free(), 100 - 60 - 4);
+        next.clock.advance(Duration::from_secs(45));
+        assert_eq!(next.free(), 100);
+    }
+
+    #[test]
+    fn foreign_and_newer_files_are_refused_with_their_path() {
+        let host = Host::new();
+        fs::write(host.path(), vec![b'x'; 200_000]).expect("a foreign file");
+        let error = host.process().want(&host, 1).expect_err("foreign").to_string();
+        assert!(
+            error.contains("no account of outflow") && error.contains("api-"),
+            "{error}"
+        );
+        fs::remove_file(host.path()).expect("removed");
+        host.process().want(&host, 1).expect("a turn");
+        let ledger = file_access::open(&host.path()).expect("the file");
+        file_access::write_at(&ledger, &9_u64.to_le_bytes(), FORMAT_AT).expect("written");
+        let error = host.process().want(&host, 1).expect_err("newer").to_string();
+        assert!(error.contains("format 9, this one knows 1"), "{error}");
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let host = Host::new();
+        let elsewhere = host.dir.path().join("elsewhere");
+        fs::write(&elsewhere, b"precious").expect("a file");
+        symlink(&elsewhere, host.path()).expect("a link");
+        host.process().want(&host, 1).expect_err("a link");
+        assert_eq!(fs::read(&elsewhere).expect("a file"), b"precious");
+    }
+
+    // A process that was stopped inside its turn keeps the lock.
+    #[test]
+    fn a_lock_that_another_process_keeps_is_an_error_with_its_reason() {
+        let host = Host::new();
+        host.process().want(&host, 1).expect("a turn");
+        let stopped = file_access::open(&host.dir.file("api", "lock")).expect("the lock");
+        stopped.lock().expect("free");
+        let error = host.process().want(&host, 1).expect_err("locked").to_string();
+        assert!(error.contains("is one of them stopped?"), "{error}");
+        drop(stopped);
+        host.process().want(&host, 1).expect("a turn");
+    }
+
+    #[test]
+    fn too_many_processes_are_refused_and_the_others_go_on() {
+        let host = Host::new();
+        let mut first = host.process();
+        first.want(&host, 1).expect("a turn");
+        let refused = (0..2_000).find_map(|_| host.process().want(&host, 1).err());
+        assert!(refused.is_some_and(|error| error.to_string().contains("too many processes")));
+        first.want(&host, 1).expect("a turn");
+    }
+
+    // Ten thousand single flipped bits over head and copies: never more than the limit, and no turn panics.
+    #[test]
+    fn flipped_bits_never_grant_more_than_the_limit() {
+        let host = Host::without_checkpoints();
+        let mut process = host.process();
+        process.want(&host, 30).expect("a turn");
+        process.want(&host, 30).expect("a turn");
+        let intact = fs::read(host.path()).expect("the file");
+        let ledger = file_access::open(&host.path()).expect("the file");
+        let used: Vec<usize> = (0..intact.len()).filter(|at| intact[*at] != 0 || *at < 64).collect();
+        for case in 0..10_000 {
+            let mut damaged = intact.clone();
+            damaged[used[case % used.len()]] ^= 1 << (case / used.len() % 8);
+            file_access::write_at(&ledger, &damaged, 0).expect("damaged");
+            let granted = host.process().want(&host, 100).map_or(0, |answer| answer.granted.calls);
+            assert!(
+                granted <= 45,
+                "{granted} beside 60 with byte {} damaged",
+                used[case % used.len()]
+            );
+        }
+    }
+}
