@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use crate::account_copy::AccountCopy;
 use crate::file_access;
+use crate::ledger_thread;
 
 /// A checkpoint to write.
 #[derive(Debug)]
@@ -25,14 +26,9 @@ pub(crate) struct CheckpointJob {
 pub(crate) struct CheckpointWriter(SyncSender<CheckpointJob>);
 
 impl CheckpointWriter {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the ledger works in processes without a runtime; the thread ends with its queue"
-    )]
     pub(crate) fn start() -> io::Result<Self> {
         let (jobs, queue) = sync_channel(QUEUE);
-        let thread = std::thread::Builder::new().name("outflow-checkpoint".to_owned());
-        thread.spawn(move || write_all(&queue))?;
+        ledger_thread::start("outflow-checkpoint", move || write_all(&queue))?;
         Ok(Self(jobs))
     }
 

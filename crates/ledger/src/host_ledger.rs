@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs;
-use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -20,6 +19,7 @@ use crate::account_file::{AccountFile, LEDGER};
 use crate::checkpoint::CheckpointWriter;
 use crate::host_timeline::HostTimeline;
 use crate::ledger_dir::{LedgerDir, OpenLedgerError};
+use crate::ledger_thread;
 
 /// A clock that the threads of a ledger share.
 type SharedClock = Arc<dyn Clock + Send + Sync>;
@@ -57,7 +57,7 @@ impl HostLedger {
     pub fn open(dir: LedgerDir, clock: SharedClock) -> Result<Self, OpenLedgerError> {
         let (requests, queue) = channel();
         let checkpoints = CheckpointWriter::start().map_err(|error| OpenLedgerError::no_thread(&dir, error))?;
-        let worker = LedgerWorker {
+        let mut worker = LedgerWorker {
             dir: dir.clone(),
             clock,
             timeline: HostTimeline::of_host(),
@@ -65,7 +65,8 @@ impl HostLedger {
             accounts: HashMap::new(),
             observers: Vec::new(),
         };
-        start_thread(worker, queue).map_err(|error| OpenLedgerError::no_thread(&dir, error))?;
+        let started = ledger_thread::start("outflow-ledger", move || worker.run(&queue));
+        started.map_err(|error| OpenLedgerError::no_thread(&dir, error))?;
         Ok(Self { dir, requests })
     }
 
@@ -138,16 +139,6 @@ struct Watch {
     observer: Weak<dyn FactsObserver>,
     /// Generation of the facts that the observer knows.
     seen: u64,
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the ledger works in processes without a runtime; the thread ends with its queue"
-)]
-fn start_thread(mut worker: LedgerWorker, queue: Receiver<LedgerRequest>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("outflow-ledger".to_owned());
-    thread.spawn(move || worker.run(&queue))?;
-    Ok(())
 }
 
 impl LedgerWorker {

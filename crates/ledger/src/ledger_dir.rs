@@ -45,7 +45,11 @@ impl LedgerDir {
     /// Returns the default directory: that of the service manager, the user's state directory, or none.
     pub fn default_path(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let named = |name: &str| variable(name).filter(|value| value.is_absolute());
-        if let Some(state) = named("STATE_DIRECTORY") {
+        let first = |paths: PathBuf| paths.to_str()?.split(':').next().map(PathBuf::from);
+        if let Some(state) = variable("STATE_DIRECTORY")
+            .and_then(first)
+            .filter(|path| path.is_absolute())
+        {
             return Some(state.join("shared"));
         }
         let state = named("XDG_STATE_HOME").or_else(|| user_state(&named));

@@ -14,6 +14,7 @@ mod file_lock;
 mod host_ledger;
 mod host_timeline;
 mod ledger_dir;
+mod ledger_thread;
 
 pub use host_ledger::HostLedger;
 pub use ledger_dir::{LedgerDir, OpenLedgerError};

@@ -31,5 +31,6 @@ mod schema;
 mod secrets;
 mod seed_settings;
 mod serve;
+mod shared_limits;
 mod simulate;
 mod support;

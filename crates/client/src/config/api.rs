@@ -31,7 +31,7 @@ pub(super) fn read_api(name: SmolStr, table: &TableReader<'_>, environment: &Env
     let addresses = table.read("addresses", read_choice(&AddressPolicy::NAMED));
     let redirects = table.read("redirects", |item| read_integer(item, 0..=MAX_REDIRECTS));
     let max_body = table.read("max_body", read_size);
-    let account = table.read("account", read_account);
+    let account = table.read("limits_account", read_account);
     table.finish();
     let default = Api::new(&name, base_url?);
     if let Some(routes) = table.field("routes") {
@@ -63,7 +63,7 @@ fn read_account(item: &FieldValue<'_>) -> Result<SmolStr, ValueError> {
     let name = read_text(item)?;
     if name.is_empty() || name.len() > LONGEST_ACCOUNT || name.contains('/') {
         let error = ValueError::new("this is no name of an account");
-        return Err(error.help("use 1 to 64 bytes without a slash, such as `account = \"tmdb-team\"`"));
+        return Err(error.help("use 1 to 64 bytes without a slash, such as `limits_account = \"tmdb-team\"`"));
     }
     Ok(SmolStr::new(name))
 }

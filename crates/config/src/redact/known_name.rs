@@ -104,7 +104,7 @@ const PLAIN: &[&str] = &[
     "cap", "cleanup_interval", "concurrency", "confirm_after", "connect_timeout", "cooldown", "cooldown_factor",
     "cost", "counts", "counts_as", "dead", "depth", "dialects", "dir", "enabled", "escalation", "file", "force",
     "format", "global_rate", "grace", "group", "guard", "header_timeout", "health_scope", "heartbeat", "horizon",
-    "idle_timeout", "in_flight", "interval", "jitter", "kind", "lease", "level", "limits", "listen", "max",
+    "idle_timeout", "in_flight", "interval", "jitter", "kind", "lease", "level", "limits", "limits_account", "listen", "max",
     "max_backoff", "max_body", "max_connections", "max_connections_per_client", "max_delay", "max_files",
     "max_header_size", "max_headers", "max_log_entries", "max_memory", "max_retry_after", "max_size", "max_wait",
     "memory_threshold_mb", "methods", "min", "min_failures", "min_samples", "n_cacheonly", "n_failures", "n_throttle",

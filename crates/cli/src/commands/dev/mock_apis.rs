@@ -96,7 +96,7 @@ fn config(urls: &[String; 3], port: u16, admin_port: u16) -> Source {
     // Safe accounting: on a busy machine, one throttled call would spoil the demonstration.
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:{port}\"\ngrace = \"500ms\"\n\n\
-         [admin]\nlisten = \"127.0.0.1:{admin_port}\"\n\n\
+         [admin]\nlisten = \"127.0.0.1:{admin_port}\"\n\n[shared]\nlimits = \"off\"\n\n\
          [log]\nlevel = \"off\"\n\n\
          [apis.demo]\nbase_url = \"{demo}\"\n\
          limits = [{{ rate = \"{DEMO_RATE}\", accounting = \"safe\" }}]\n\

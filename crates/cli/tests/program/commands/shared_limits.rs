@@ -1,0 +1,230 @@
+//! Limits of several real processes, and of the process after a restart, counted where calls arrive.
+//!
+//! Real time and real signals: what is tested is the host's file, its locks and the end of processes. The API
+//! takes 50 ms each way. It is strict, so each call too many is a 429.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use outflow_mock::{Latency, MockApi, MockResponse, Quota, Server};
+use outflow_sync::Mutex;
+use outflow_testkit::{Background, Process};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::support::{RunOutput, command, folder, try_fetch};
+use crate::support::PATIENCE;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A host with a strict API and a folder of its user.
+struct Host {
+    api: MockApi,
+    server: Server,
+    folder: TempDir,
+}
+
+impl Host {
+    async fn new(limits: &[&str]) -> Self {
+        let delay = Latency::Fixed(Duration::from_millis(50));
+        let mut builder = MockApi::builder()
+            .answer("/**", MockResponse::ok("{}"))
+            .delay(delay, delay);
+        for limit in limits {
+            builder = builder.limit(Quota::sliding(limit.parse().expect("a rate")));
+        }
+        let api = builder.build().expect("valid");
+        let server = api.listen().await.expect("a port");
+        let folder = folder();
+        let text = format!("[apis.up]\nbase_url = \"{}\"\nlimits = {limits:?}\n", server.url());
+        std::fs::write(folder.path().join("outflow.toml"), text).expect("writable");
+        Self { api, server, folder }
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = command(self.folder.path(), arguments);
+        // The user's state directory is this test's alone.
+        command.env("XDG_STATE_HOME", self.folder.path());
+        command
+    }
+
+    /// Starts `outflow serve`. Returns it with the URL of its API.
+    fn serve(&self) -> (Process, String) {
+        let started = Process::start(self.command(&["serve", "--listen", ":0", "--admin", ":0"]));
+        let mut process = started.expect("it starts");
+        let line = process.wait_for_line("calls ", PATIENCE).expect("a banner");
+        let url = line.split_whitespace().nth(1).expect("a URL");
+        (process, url.replace("/NAME/PATH", "/up/x"))
+    }
+
+    /// Checks that no call was refused, and that each limit was used but never exceeded.
+    fn assert_kept(&self, limits: &[(Duration, u64)], least: usize) {
+        let audit = self.api.audit();
+        for (window, most) in limits {
+            let seen = audit.most_in_any_window(*window);
+            assert!(seen <= *most, "{seen} in {window:?} of {most}");
+        }
+        assert_eq!((audit.refused(), audit.sent_before_retry_after().len()), (0, 0));
+        assert!(audit.count() >= least, "{} of {least}", audit.count());
+    }
+}
+
+/// Callers that call one URL after another, which a restart may change.
+struct Callers {
+    url: Arc<Mutex<String>>,
+    served: Arc<AtomicU64>,
+    _callers: Vec<Background<()>>,
+}
+
+impl Callers {
+    fn start(count: usize, url: String) -> Self {
+        let (url, served) = (Arc::new(Mutex::new(url)), Arc::<AtomicU64>::default());
+        let callers = (0..count).map(|_| {
+            let (url, served) = (Arc::clone(&url), Arc::clone(&served));
+            Background::start(async move {
+                loop {
+                    let url = url.lock().clone();
+                    match fetch(&url).await {
+                        Ok(true) => {
+                            served.fetch_add(1, Ordering::Relaxed);
+                        }
+                        // Its process is gone, and the next one is about to start.
+                        Ok(false) | Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+                    }
+                }
+            })
+        });
+        Self {
+            _callers: callers.collect(),
+            url,
+            served,
+        }
+    }
+
+    fn turn_to(&self, url: String) {
+        *self.url.lock() = url;
+    }
+
+    fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+}
+
+/// Sends a GET on its own connection. Returns true for a 200.
+async fn fetch(url: &str) -> std::io::Result<bool> {
+    let rest = url.strip_prefix("http://").expect("plain");
+    let (host, path) = rest.split_once('/').expect("a path");
+    let mut stream = TcpStream::connect(host).await?;
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    Ok(answer.starts_with(b"HTTP/1.1 200"))
+}
+
+const LIMITS: [&str; 2] = ["50/s", "100/10s"];
+const WINDOWS: [(Duration, u64); 2] = [(SECOND, 50), (Duration::from_secs(10), 100)];
+
+// Counts that start with the process let 50 calls of each life arrive: about 350 in ten seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_let_no_more_calls_arrive_than_the_limits_allow() {
+    let host = Host::new(&LIMITS).await;
+    let (mut process, url) = host.serve();
+    let callers = Callers::start(20, url);
+    for _ in 0..7 {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        process.kill().expect("a signal");
+        let (next, url) = host.serve();
+        callers.turn_to(url);
+        process = next;
+    }
+    drop(callers);
+    host.assert_kept(&WINDOWS, 60);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn restarts_let_no_more_calls_arrive_than_the_limits_allow() {
+    let host = Host::new(&LIMITS).await;
+    let (mut process, url) = host.serve();
+    let callers = Callers::start(20, url);
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        process.terminate().expect("a signal");
+        let ended = process.wait(PATIENCE).expect("it ends");
+        assert_eq!(ended.code(), Some(0));
+        let (next, url) = host.serve();
+        callers.turn_to(url);
+        process = next;
+    }
+    drop(callers);
+    host.assert_kept(&WINDOWS, 100);
+}
+
+// Each sidecar alone would send 50 a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn four_sidecars_share_a_limit_equally() {
+    let host = Host::new(&["50/s"]).await;
+    let processes: Vec<_> = (0..4).map(|_| host.serve()).collect();
+    let callers: Vec<_> = processes
+        .iter()
+        .map(|(_, url)| Callers::start(20, url.clone()))
+        .collect();
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let served: Vec<u64> = callers.iter().map(Callers::served).collect();
+    drop(callers);
+    // 50/s for 8 s are 400; calls in flight for 100 ms count twice as long as they would at an instant.
+    host.assert_kept(&[(SECOND, 50)], 320);
+    let (least, most) = (served.iter().min().expect("four"), served.iter().max().expect("four"));
+    assert!(most - least <= most / 5, "{served:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thirty_commands_at_once_keep_the_limit() {
+    let host = Host::new(&["10/s"]).await;
+    let started: Vec<_> = (0..30)
+        .map(|_| {
+            let mut command = host.command(&["get", "up", "/x"]);
+            command
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped());
+            command.spawn().expect("it starts")
+        })
+        .collect();
+    for child in started {
+        let ended = RunOutput::new(child.wait_with_output().expect("it ends"));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    host.assert_kept(&[(SECOND, 10)], 30);
+    assert_eq!(host.api.audit().count(), 30);
+}
+
+// The process is killed during the wait; its successor sends nothing before the end of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_remembers_a_retry_after() {
+    let host = Host::new(&["50/s"]).await;
+    let (mut process, url) = host.serve();
+    assert_eq!(try_fetch(&url).expect("answered").0, 200);
+    host.api
+        .answer("/**", MockResponse::status(429).header("retry-after", "6"));
+    let callers = Callers::start(5, url);
+    while host.api.audit().waits().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    host.api.answer("/**", MockResponse::ok("{}"));
+    let before = host.api.audit().count();
+    process.kill().expect("a signal");
+    let (next, url) = host.serve();
+    callers.turn_to(url);
+    let begin = host.api.now();
+    while host.api.audit().count() == before {
+        assert!(host.api.now().since(begin) < PATIENCE, "no call after the wait");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop((next, callers));
+    let early = host.api.audit().sent_before_retry_after();
+    assert!(early.is_empty(), "{early:?}");
+    drop(host.server);
+}

@@ -1,0 +1,4 @@
+//! Accounts of a host, with real files, threads and processes.
+
+mod kills;
+mod sharing;
