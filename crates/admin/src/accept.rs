@@ -1,6 +1,7 @@
 //! Connections of operators: accepted and served. If all others are busy, a connection gets its health check answered,
 //! and nothing else.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -24,6 +25,7 @@ use outflow_listener::{
     PeerAddr,
 };
 use smol_str::{SmolStr, format_smolstr};
+use tokio::sync::oneshot;
 
 use crate::audit::AuditActor;
 use crate::problem::AdminProblem;
@@ -51,6 +53,7 @@ impl AdminAcceptor {
     }
 
     pub(crate) async fn accept(&self, stop: CancelToken) {
+        let mut reserve = VecDeque::new();
         while let Some((connection, peer)) = self.listener.next(&stop).await {
             let max = self.admin.program.admin_settings().max_connections;
             let maximum = ConnectionMaximum {
@@ -60,7 +63,7 @@ impl AdminAcceptor {
             // Spawning fails only while the program stops.
             let _stopping = match self.limits.reserve(peer, maximum) {
                 Ok(slot) => self.serve(connection, peer, slot, stop.clone()),
-                Err(_) => self.serve_health(connection, peer, max),
+                Err(_) => self.serve_health(connection, peer, &mut reserve),
             };
         }
     }
@@ -94,26 +97,31 @@ impl AdminAcceptor {
         })
     }
 
-    /// Answers one health check, and any other request with a rejection. Further connections are closed.
+    /// Answers one health check, and any other request with a rejection. A connection beyond the reserve takes the
+    /// place of the oldest one there: a health check is over sooner than as many others arrive.
     fn serve_health(
         &self,
         connection: InboundConnection,
         peer: PeerAddr,
-        max_connections: u32,
+        reserve: &mut VecDeque<oneshot::Sender<()>>,
     ) -> Result<(), SpawnError> {
-        let served = usize::try_from(max_connections).unwrap_or(usize::MAX);
-        if self.connections.len() >= served.saturating_add(HEALTH_RESERVE) {
-            return Ok(());
-        }
         let router = self.router.clone().layer(axum::Extension(actor(peer)));
         let service = TowerToHyperService::new(router.layer(from_fn(reject_all_but_health)));
         let mut builder = self.connection_builder();
         let connection = builder
             .keep_alive(false)
             .serve_connection(TokioIo::new(connection), service);
+        let (place, displaced) = oneshot::channel();
+        if reserve.len() == HEALTH_RESERVE {
+            reserve.pop_front();
+        }
+        reserve.push_back(place);
         // A client that does not read gets no answer.
         self.connections.spawn(async move {
-            let _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection).await;
+            tokio::select! {
+                _ended = tokio::time::timeout(CLOSE_TIMEOUT, connection) => {}
+                _left = displaced => {}
+            }
         })
     }
 

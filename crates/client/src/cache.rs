@@ -330,6 +330,11 @@ impl Cache {
         self.store.write_next()
     }
 
+    /// Returns the bytes in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.store.bytes()
+    }
+
     /// Returns the content and the error counts.
     pub fn report(&self) -> CacheReport {
         self.store.report()

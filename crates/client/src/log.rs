@@ -8,6 +8,7 @@
 //! what does not fit is dropped, counted and reported. Values are redacted, then cut, then escaped;
 //! a line never contains a line end.
 
+mod event_level;
 mod format_event;
 mod line_format;
 mod record;
@@ -142,7 +143,7 @@ impl Log {
 
 impl Observer for Log {
     fn observe(&self, event: &Event) {
-        if self.observer.is_enabled(format_event::level(event)) {
+        if self.observer.is_enabled(event_level::level(event)) {
             self.lines.send(&self.observer.line(&format_event::record(event)));
         }
     }

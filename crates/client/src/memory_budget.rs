@@ -5,6 +5,10 @@
 //! budget. What cannot be left out, a connection or a request, may use all of it. A buffer, which only makes a
 //! call better, may not use the last quarter: otherwise a few large bodies would keep every caller out.
 //!
+//! A cache has its own bound. A response that leaves the cache stays in memory while a slow reader has it. So the
+//! body of a stored response counts as a buffer while it is read, and the content of the cache leaves less room
+//! for buffers. Both together stay within three quarters, unless the cache alone is larger.
+//!
 //! The budget counts what its users reserve. It allocates nothing and decides nothing about a refusal.
 
 use std::collections::HashMap;
@@ -14,6 +18,8 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use outflow_sync::Mutex;
+
+use crate::cache::Cache;
 
 /// Bound for bytes in memory. Clones share one budget.
 ///
@@ -36,6 +42,8 @@ struct BudgetState {
     used: AtomicU64,
     refused: AtomicU64,
     unbuffered: AtomicU64,
+    /// Cache beside the budget.
+    cache: Option<Cache>,
     /// Shares of bodies with several readers, by the address of the bytes. Readers hold them, so no address is
     /// used again while its share lives.
     bodies: Mutex<HashMap<usize, Weak<MemoryShare>>>,
@@ -50,11 +58,17 @@ pub struct MemoryShare {
 impl MemoryBudget {
     /// Returns a budget of this many bytes.
     pub fn new(limit: u64) -> Self {
+        Self::beside_cache(limit, None)
+    }
+
+    /// Returns a budget of this many bytes in a process with a cache, whose content leaves less room for buffers.
+    pub fn beside_cache(limit: u64, cache: Option<Cache>) -> Self {
         let state = BudgetState {
             limit: AtomicU64::new(limit),
             used: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             unbuffered: AtomicU64::new(0),
+            cache,
             bodies: Mutex::default(),
         };
         Self { state: Arc::new(state) }
@@ -67,8 +81,12 @@ impl MemoryBudget {
 
     /// Takes bytes for something that cannot be left out, such as a request.
     pub fn reserve(&self, bytes: u64) -> Option<MemoryShare> {
-        let limit = self.limit();
-        let taken = self.take(bytes, limit);
+        self.reserve_within(bytes, self.limit())
+    }
+
+    /// Takes bytes for something that is refused if they do not fit.
+    fn reserve_within(&self, bytes: u64, bound: u64) -> Option<MemoryShare> {
+        let taken = self.take(bytes, bound);
         if taken.is_none() {
             self.state.refused.fetch_add(1, Ordering::Relaxed);
         }
@@ -119,7 +137,8 @@ impl MemoryBudget {
         })
     }
 
-    /// Takes the bytes of a body once for all its readers: cached and shared bodies have many.
+    /// Takes the bytes of a body once for all its readers: cached and shared bodies have many. They count as a
+    /// buffer, so that slow readers keep no caller out.
     pub(crate) fn reserve_body(&self, body: &Bytes) -> Option<Arc<MemoryShare>> {
         let mut bodies = self.state.bodies.lock();
         let address = body.as_ptr().addr();
@@ -127,7 +146,7 @@ impl MemoryBudget {
             return Some(known);
         }
         let length = u64::try_from(body.len()).unwrap_or(u64::MAX);
-        let share = Arc::new(self.reserve(length)?);
+        let share = Arc::new(self.reserve_within(length, self.state.buffer_limit())?);
         insert(&mut bodies, address, &share);
         Some(share)
     }
@@ -141,9 +160,11 @@ impl MemoryBudget {
 }
 
 impl BudgetState {
+    /// Returns the bound for buffers: three quarters without the content of the cache, and at least one quarter.
     fn buffer_limit(&self) -> u64 {
         let limit = self.limit.load(Ordering::Relaxed);
-        limit - limit / 4
+        let cached = self.cache.as_ref().map_or(0, Cache::bytes);
+        limit - limit / 4 - cached.min(limit / 2)
     }
 
     fn add(&self, bytes: u64, bound: u64) -> bool {
@@ -256,7 +277,8 @@ mod tests {
         }
     }
 
-    // A hundred readers of one body of 600 bytes fit into 1,000; a second body of 600 does not.
+    // A hundred readers of one body of 600 bytes fit into 1,000; a second body of 600 does not. Nor does a body of 760,
+    // which would leave less than a quarter for requests.
     #[test]
     fn readers_of_one_body_count_once() {
         let budget = MemoryBudget::new(1_000);
@@ -268,5 +290,7 @@ mod tests {
         drop(readers);
         assert!(budget.reserve_body(&other).is_some());
         assert_eq!(budget.refused(), 1);
+        assert!(budget.reserve_body(&Bytes::from(vec![3; 760])).is_none());
+        assert!(budget.reserve(760).is_some());
     }
 }

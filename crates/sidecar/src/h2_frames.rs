@@ -5,6 +5,10 @@
 //! bound. So this check counts them before the library does. A request and written bytes give credit: a client
 //! that reads a response updates its window for it. A connection without credit is closed.
 //!
+//! The library closes a connection that holds too many small pieces of bodies unread. It reads all bytes that have
+//! arrived before any reader of a body gets a turn, so a small upload of tiny pieces would look like a flood. So the
+//! check also ends a turn of the library after some such pieces.
+//!
 //! The check reads types and lengths of frames. The library checks everything else.
 
 /// Credit of one connection for frames without content.
@@ -20,6 +24,8 @@ pub(crate) struct FrameCredit {
     request_head: u64,
     /// Written bytes that gave no credit yet.
     written: u64,
+    /// Small pieces of bodies in this turn.
+    pieces: u32,
 }
 
 /// Connection that sent too many frames without content.
@@ -36,14 +42,17 @@ impl Default for FrameCredit {
             frame: 0,
             request_head: 0,
             written: 0,
+            pieces: 0,
         }
     }
 }
 
 impl FrameCredit {
-    /// Counts the frames in bytes that arrived, beginning with the preface.
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Result<(), FrameFlood> {
-        while !bytes.is_empty() {
+    /// Counts the frames in bytes that arrived, beginning with the preface. Returns the number of bytes up to the
+    /// end of the turn.
+    pub(crate) fn read(&mut self, all: &[u8]) -> Result<usize, FrameFlood> {
+        let mut bytes = all;
+        while !bytes.is_empty() && self.pieces < PIECES_PER_TURN {
             let available = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
             let skipped = self.skip.min(available);
             self.skip -= skipped;
@@ -60,7 +69,16 @@ impl FrameCredit {
                 self.count()?;
             }
         }
-        Ok(())
+        Ok(all.len() - bytes.len())
+    }
+
+    /// Begins the next turn. Returns false if this one goes on.
+    pub(crate) fn end_turn(&mut self) -> bool {
+        let is_over = self.pieces == PIECES_PER_TURN;
+        if is_over {
+            self.pieces = 0;
+        }
+        is_over
     }
 
     /// Returns the bytes of an unfinished frame or request head, which the library holds.
@@ -91,7 +109,7 @@ impl FrameCredit {
             _ => 0,
         };
         match kind {
-            DATA if self.skip > 0 => {}
+            DATA if self.skip > 0 => self.pieces += u32::from(self.skip < SMALL_PIECE),
             HEADERS => self.credit = MAX_CREDIT.min(self.credit.saturating_add(FRAMES_PER_REQUEST)),
             // The library has its own bounds for both.
             RST_STREAM | CONTINUATION => {}
@@ -124,9 +142,26 @@ const FRAMES_PER_REQUEST: u64 = 16;
 /// Eager clients update both windows for each kilobyte. More than the answer to a ping, so that pings give none.
 const BYTES_PER_FRAME: u64 = 256;
 
+/// Pieces below this size count for the library.
+const SMALL_PIECE: u64 = 256;
+
+/// A quarter of the small pieces that the library holds for our window.
+const PIECES_PER_TURN: u32 = 128;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Passes all bytes, in as many turns as they need.
+    fn pass(frames: &mut FrameCredit, mut bytes: &[u8]) -> Result<u32, FrameFlood> {
+        let mut turns = 0;
+        while !bytes.is_empty() {
+            let passed = frames.read(bytes)?;
+            bytes = bytes.get(passed..).expect("no more than all");
+            turns += u32::from(frames.end_turn());
+        }
+        Ok(turns)
+    }
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
         let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
@@ -171,12 +206,29 @@ mod tests {
     fn data_and_its_window_updates_are_no_flood() {
         let mut frames = connection();
         for _ in 0..100_000 {
-            frames.read(&frame(DATA, b"abc")).expect("content");
+            pass(&mut frames, &frame(DATA, b"abc")).expect("content");
             frames.on_written(1_024);
             frames
                 .read(&frame(WINDOW_UPDATE, &[0, 0, 4, 0]).repeat(2))
                 .expect("a reader");
         }
+    }
+
+    // The library holds about 500 pieces of one byte. 1,000 of them are seven turns and most of another, wherever the
+    // network cuts them; larger ones need none.
+    #[test]
+    fn tiny_pieces_of_a_body_arrive_in_turns() {
+        for cut in [1, 9, 10, 10_000] {
+            let mut frames = connection();
+            let all = frame(DATA, b"a").repeat(1_000);
+            let turns: u32 = all
+                .chunks(cut)
+                .map(|part| pass(&mut frames, part).expect("content"))
+                .sum();
+            assert_eq!(turns, 7, "{cut}");
+        }
+        let all = frame(DATA, &[0; 256]).repeat(1_000);
+        assert_eq!(pass(&mut connection(), &all), Ok(0));
     }
 
     // Sixteen frames for each of 100,000 requests.

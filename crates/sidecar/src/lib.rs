@@ -56,7 +56,7 @@ pub struct Sidecar {
 impl Sidecar {
     /// Creates a proxy that serves no port yet.
     pub fn new(client: Outflow, tasks: Tasks, config: ServerConfig) -> Self {
-        let memory = MemoryBudget::new(config.max_memory);
+        let memory = MemoryBudget::beside_cache(config.max_memory, client.cache().cloned());
         if let Some(metrics) = client.metrics() {
             metrics.append(Arc::new(MemoryMetrics(memory.clone())));
         }

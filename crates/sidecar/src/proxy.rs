@@ -115,7 +115,7 @@ impl ProxyHandler {
         request_guard::check_key_name(&head.headers, key_header(api.config()).as_ref())?;
         let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
-        let body = RequestBody::new(body, head.version, &config, key_header(api.config()));
+        let body = RequestBody::new(body, &config, key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
         let trailers = hop_by_hop::trailer_support(&head.headers);
         let call = api.request(head.method.clone(), route.path);
@@ -271,7 +271,7 @@ impl AttachedBody {
 
 /// Adds headers and body to a call. A small body is collected first, if memory allows, so that the call can be
 /// retried; a larger one is read ahead. A body stays unread if the client expects `100 Continue`, which it gets with
-/// the permit, or if memory is short. Over HTTP/2 it stays unread, too: the client says when it gives up.
+/// the permit, or if memory is short.
 async fn attach(
     call: Call,
     mut headers: HeaderMap,
@@ -299,7 +299,7 @@ async fn attach(
     if let Some(names) = announced {
         call = call.trailers(names);
     }
-    if small.is_some() || expects_continue || body.version == Version::HTTP_2 {
+    if small.is_some() || expects_continue {
         return Ok((call.stream(body), AttachedBody::Unread));
     }
     let (reader, body) = ReadAhead::new(body, memory);

@@ -245,6 +245,11 @@ impl CacheStore {
         index.files.remove(key);
     }
 
+    /// Returns the bytes in memory.
+    pub(super) fn bytes(&self) -> u64 {
+        self.memory.bytes()
+    }
+
     pub(super) fn report(&self) -> CacheReport {
         let index = self.index.lock();
         self.faults.fill(CacheReport {

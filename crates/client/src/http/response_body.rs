@@ -66,11 +66,11 @@ impl IncomingBody {
         self
     }
 
-    /// Waits for the end of a body of length zero. Over HTTP/2 forbidden data can follow the head, and no reader
-    /// of an empty body would see it. A status without a body needs no check: its reader expects no length.
+    /// Waits for the end of a body of length zero, or of none. Over HTTP/2 forbidden data can follow the head, and
+    /// no reader of an empty body would see it.
     pub(super) async fn confirm_empty(&mut self) -> Result<(), AttemptFailure> {
         let is_open = self.is_shared() && !self.body.is_end_stream();
-        if is_open && self.promised == Some(0) && !self.is_dataless {
+        if is_open && self.promised == Some(0) {
             self.held = self.frame().await.transpose()?.filter(Frame::is_trailers).map(Box::new);
         }
         Ok(())

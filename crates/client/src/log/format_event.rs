@@ -1,67 +1,18 @@
-//! Log record and level of each event.
+//! Log record of each event.
 //!
-//! `INFO` is what an operator reads on a normal day: calls, refusals, health transitions. `WARN`
-//! needs attention, `ERROR` is a fault of our own; every step of every call is `DEBUG`.
+//! A record has the fields that an operator needs to understand the line alone. This module decides neither its level
+//! nor its form.
 
-use outflow_core::{AttemptEnd, HealthState, HealthTransition, MeterEvent, OutcomeClass, Rate};
+use outflow_core::{AttemptEnd, HealthTransition, MeterEvent, Rate};
 use smol_str::SmolStr;
 use tracing::Level;
 
+use super::event_level::level;
 use super::record::{LogValue, Record};
 use crate::cache::DiskState;
-use crate::event::{
-    CallFinished, DriftChange, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, StatusLabel, TaskState,
-};
+use crate::event::{CallFinished, Event, EventKind, FailureLabel, HealthGauges, ReloadEvent, TaskState};
 use crate::metrics::key;
 use crate::refusal::{RefusalReason, WaitReason};
-
-/// Returns the level of an event.
-pub(super) const fn level(event: &Event) -> Level {
-    match &event.what {
-        EventKind::Task {
-            state: TaskState::Restarting { .. },
-            ..
-        }
-        | EventKind::Reloaded(ReloadEvent::Refused { .. }) => Level::ERROR,
-        EventKind::Moved { transition, .. } => match (transition.to, transition.from) {
-            (HealthState::Normal | HealthState::Throttle | HealthState::HalfOpen, _)
-            // A failed probe of an outage that was reported.
-            | (HealthState::Sleep, HealthState::HalfOpen) => Level::INFO,
-            (HealthState::Sleep | HealthState::CacheOnly, _) => Level::WARN,
-        },
-        EventKind::Finished(call) => match call.status {
-            StatusLabel::ServerError | StatusLabel::Timeout | StatusLabel::Network => Level::WARN,
-            _ => Level::INFO,
-        },
-        EventKind::Drifting {
-            change: DriftChange::Lowered,
-            ..
-        }
-        | EventKind::Usage { raised: true, .. }
-        | EventKind::Memory { raised: true, .. }
-        | EventKind::Disk {
-            state: DiskState::Failing | DiskState::Elsewhere | DiskState::Unusable,
-        }
-        | EventKind::Meter { .. }
-        | EventKind::Unresolved { .. }
-        | EventKind::Jobs { alarming: true, .. }
-        | EventKind::Malformed { .. } => Level::WARN,
-        EventKind::Drifting {
-            change: DriftChange::Raised,
-            ..
-        }
-        | EventKind::Settled {
-            effect: OutcomeClass::Success | OutcomeClass::Neutral | OutcomeClass::Cancelled,
-            ..
-        }
-        | EventKind::Waiting { .. }
-        | EventKind::Admitted { .. }
-        | EventKind::Refunded { .. }
-        | EventKind::Cache { .. }
-        | EventKind::Task { .. } => Level::DEBUG,
-        _ => Level::INFO,
-    }
-}
 
 /// Returns the log record of an event.
 pub(super) fn record(event: &Event) -> Record<'_> {

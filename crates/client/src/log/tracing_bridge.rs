@@ -7,8 +7,8 @@
 use smol_str::SmolStr;
 use tracing::Level;
 
-use super::format_event;
 use super::record::{LogValue, Record};
+use super::{event_level, format_event};
 use crate::event::{Event, Observer};
 use crate::metrics::{Key, key};
 use crate::redact::Scrubber;
@@ -63,7 +63,7 @@ macro_rules! emit_at {
 
 impl Observer for TracingObserver {
     fn observe(&self, event: &Event) {
-        match format_event::level(event) {
+        match event_level::level(event) {
             Level::ERROR => emit_at!(Level::ERROR, self, event),
             Level::WARN => emit_at!(Level::WARN, self, event),
             Level::INFO => emit_at!(Level::INFO, self, event),

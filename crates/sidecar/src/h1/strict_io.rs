@@ -94,7 +94,8 @@ impl StrictIo {
 
     /// Copies ready bytes into the buffer; returns true if there were any.
     fn copy_ready(&mut self, buf: &mut ReadBuf<'_>) -> bool {
-        let count = self.ready.len().min(buf.remaining());
+        let next = self.ready.slice(..self.ready.len().min(buf.remaining()));
+        let count = self.count_frames(&next);
         buf.put_slice(&self.ready.split_to(count));
         count > 0
     }
@@ -104,20 +105,20 @@ impl StrictIo {
         let arrived = buf.filled().get(before..).unwrap_or_default();
         let scanned = if self.held.is_empty() {
             let scanned = self.framing.scan(arrived);
-            self.count_frames(arrived);
             if scanned.rest == HeldBytes::Unfinished {
                 let rest = arrived.get(scanned.passed..).unwrap_or_default();
                 self.held.extend_from_slice(rest);
             }
-            buf.set_filled(before + scanned.passed);
+            let passed = arrived.get(..scanned.passed).unwrap_or_default();
+            let counted = self.count_frames(passed);
+            self.ready = Bytes::copy_from_slice(passed.get(counted..).unwrap_or_default());
+            buf.set_filled(before + counted);
             scanned
         } else {
             self.held.extend_from_slice(arrived);
             buf.set_filled(before);
             let scanned = self.framing.scan(&self.held);
             self.ready = self.held.split_to(scanned.passed).freeze();
-            let passed = self.ready.clone();
-            self.count_frames(&passed);
             scanned
         };
         self.apply(scanned);
@@ -132,10 +133,15 @@ impl StrictIo {
     }
 
     /// Counts frames, if these bytes are of HTTP/2. Its preface passes at once, so its first byte is the first here.
-    fn count_frames(&mut self, bytes: &[u8]) {
-        if self.framing.is_http2() && self.frames.read(bytes).is_err() {
-            self.phase = IoPhase::Flooded;
+    /// Returns the number of bytes that may pass in this turn.
+    fn count_frames(&mut self, bytes: &[u8]) -> usize {
+        if !self.framing.is_http2() {
+            return bytes.len();
         }
+        self.frames.read(bytes).unwrap_or_else(|_| {
+            self.phase = IoPhase::Flooded;
+            0
+        })
     }
 
     fn apply(&mut self, scanned: ScanResult) {
@@ -237,6 +243,11 @@ impl AsyncRead for StrictIo {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         me.has_read = true;
+        if me.frames.end_turn() {
+            // Readers of bodies run before the library goes on.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         loop {
             if me.copy_ready(buf) {
                 return Poll::Ready(Ok(()));

@@ -3,6 +3,7 @@
 //! A client that closes sends its end after its last byte. While bytes are unread, the systems of both sides keep
 //! them, and the end stays behind them. So a body that is too large to be collected is read ahead, as far as the
 //! memory budget allows. A client that gave up is noticed then, and its call leaves the wait queue without a permit.
+//! Over HTTP/2 the library closes a connection with many small pieces unread; here they become one buffer.
 //!
 //! Reading stops with the first piece that the call sends. From then on the call itself notices the end.
 

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderName, Version};
+use http::HeaderName;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -24,8 +24,6 @@ use crate::config::ServerConfig;
 /// Body of a request from a caller.
 pub(crate) struct RequestBody {
     body: Incoming,
-    /// Version of HTTP that carries the body.
-    pub(super) version: Version,
     remaining: u64,
     timeout: Duration,
     timeout_scope: TimeoutScope,
@@ -60,10 +58,9 @@ pub(crate) enum BodyError {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, version: Version, config: &ServerConfig, key: Option<HeaderName>) -> Self {
+    pub(crate) fn new(body: Incoming, config: &ServerConfig, key: Option<HeaderName>) -> Self {
         Self {
             body,
-            version,
             remaining: config.max_body,
             timeout: config.body_timeout,
             timeout_scope: TimeoutScope::EachPause,

@@ -1,16 +1,19 @@
 //! Bounds of HTTP/2 beyond those of its library, and header names with an underscore.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::Request;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use outflow_mock::{MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_testkit::Background;
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use super::support::{PATIENCE, TestConfig, TestSidecar, echo, rest};
+use super::support::{PATIENCE, TestConfig, TestSidecar, echo, rest, until};
 
 struct Http2Client {
     client: SendRequest<Empty<Bytes>>,
@@ -86,6 +89,89 @@ async fn a_flood_of_empty_frames_closes_the_connection() {
         rest(&mut stream).await;
     }
     assert_eq!(sidecar.get("/strict/x", "").await.status, 200);
+}
+
+/// Renders a POST on this stream, whose body is sent in frames of one byte.
+fn upload_in_bytes(stream: u32, path: &str, headers: &[(&str, &str)], length: usize) -> Vec<u8> {
+    let frame = |kind: u8, flags: u8, payload: &[u8]| {
+        let size = u32::try_from(payload.len()).expect("short").to_be_bytes();
+        let head = [&size[1..], &[kind, flags], &stream.to_be_bytes()].concat();
+        [head.as_slice(), payload].concat()
+    };
+    let text = |text: &str| [&[u8::try_from(text.len()).expect("short")], text.as_bytes()].concat();
+    let target = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "127.0.0.1"),
+        (":path", path),
+    ];
+    let fields = target.iter().chain(headers);
+    let block: Vec<u8> = fields
+        .flat_map(|(name, value)| [vec![0], text(name), text(value)].concat())
+        .collect();
+    let pieces = frame(0, 0, b"a").repeat(length);
+    [frame(1, 4, &block), pieces, frame(0, 1, &[])].concat()
+}
+
+/// Preface and settings of a client.
+const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+// 2,000 pieces of one byte arrive at once, four times what the library holds unread. The body is collected if its
+// length is known; it is read ahead otherwise, while its call waits behind the one in flight.
+#[tokio::test]
+async fn a_small_upload_in_tiny_frames_arrives() {
+    let late = ScriptedFault::Late(Duration::from_secs(1));
+    let api = MockApi::builder()
+        .answer("/**", MockResponse::echo())
+        .script(Script::new().rule(ScriptMatch::path("/late"), late))
+        .build()
+        .expect("valid");
+    let server = api.listen().await.expect("a port");
+    let config = TestConfig {
+        api: "limits = []\nconcurrency = 1",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let length: &[(&str, &str)] = &[("content-length", "2000")];
+    for headers in [length, &[]] {
+        let busy = sidecar.get("/strict/late", "");
+        let upload = async {
+            while api.audit().attempts("/late") == 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            let mut stream = sidecar.connect().await;
+            let request = upload_in_bytes(1, "/strict/x", headers, 2_000);
+            stream.write_all(&[HELLO, &request].concat()).await.expect("written");
+            until(&mut stream, "body_hash").await
+        };
+        let (_, echoed) = tokio::join!(busy, upload);
+        assert!(echoed.contains("\"body_length\":2000"), "{echoed}");
+    }
+}
+
+// The body may not be sent yet, so that none of the 2,000 pieces is read: the library closes the connection.
+#[tokio::test]
+async fn a_flood_of_tiny_frames_that_nothing_reads_closes_the_connection() {
+    let late = ScriptedFault::Late(Duration::from_hours(1));
+    let script = Script::new().rule(ScriptMatch::path("/late"), late);
+    let api = MockApi::builder().script(script).build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    let config = TestConfig {
+        api: "limits = []\nconcurrency = 1",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let mut busy = sidecar.connect().await;
+    let request = sidecar.request("GET", "/strict/late", "");
+    busy.write_all(request.as_bytes()).await.expect("written");
+    while api.audit().attempts("/late") == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut stream = sidecar.connect().await;
+    let flood = upload_in_bytes(1, "/strict/x", &[("expect", "100-continue")], 2_000);
+    stream.write_all(&[HELLO, &flood].concat()).await.expect("written");
+    rest(&mut stream).await;
+    assert_eq!(api.audit().count(), 1);
 }
 
 // `api-key` carries the key of the API: a server that reads `_` as `-` would find two.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http2::Builder;
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use outflow::MemoryBudget;
 use outflow_mock::{Content, MockApi, MockResponse, Server};
@@ -71,11 +71,7 @@ async fn a_whole_response_leaves_memory_when_its_http_2_reader_stalls() {
         ..TestConfig::default()
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.initial_stream_window_size(0);
-    let io = TokioIo::new(sidecar.connect().await);
-    let (mut client, connection) = builder.handshake(io).await.expect("HTTP/2");
-    let _connection = Background::start(connection);
+    let (mut client, _connection) = without_window(&sidecar).await;
     let url = format!("http://{}/strict/x", sidecar.address);
     let request = hyper::Request::get(url).body(Empty::<bytes::Bytes>::new());
     let response = client.send_request(request.expect("valid")).await.expect("a head");
@@ -83,6 +79,49 @@ async fn a_whole_response_leaves_memory_when_its_http_2_reader_stalls() {
     assert!(memory(&sidecar).used() >= 9 << 20);
     until_used(&sidecar, |used| used < 1 << 20).await;
     drop(response.into_body().collect());
+}
+
+/// Connects over HTTP/2, without a window for any byte of a body.
+async fn without_window(sidecar: &TestSidecar) -> (SendRequest<Empty<bytes::Bytes>>, impl Sized) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(0);
+    let io = TokioIo::new(sidecar.connect().await);
+    let (client, connection) = builder.handshake(io).await.expect("HTTP/2");
+    (client, Background::start(connection))
+}
+
+// Eight stored responses of a megabyte, and readers that take none of them. The content of the cache takes half of
+// the budget of four megabytes from buffers, so one response fits. Without that, responses that leave the cache
+// while they are read would come on top of it.
+#[tokio::test]
+async fn slow_readers_of_stored_responses_share_the_room_of_the_cache() {
+    let (api, server) = large_api(Content::Zeros(1_000_000)).await;
+    let config = TestConfig {
+        server: SMALL,
+        api: "cache = \"standard\"",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    for number in 0..8 {
+        let reply = sidecar.get(&format!("/strict/{number}"), "").await;
+        assert_eq!(reply.status, 200);
+    }
+    let (mut client, _connection) = without_window(&sidecar).await;
+    let mut statuses = Vec::new();
+    let mut responses = Vec::new();
+    for number in 0..8 {
+        let url = format!("http://{}/strict/{number}", sidecar.address);
+        let request = hyper::Request::get(url).body(Empty::new()).expect("valid");
+        let response = client.send_request(request).await.expect("a head");
+        statuses.push(response.status().as_u16());
+        responses.push(response);
+    }
+    assert_eq!(statuses, [200, 503, 503, 503, 503, 503, 503, 503]);
+    let memory = memory(&sidecar);
+    assert!(memory.used() < memory.limit() / 2, "{memory:?}");
+    assert_eq!(api.audit().count(), 8);
+    let small = sidecar.get("/unknown", "").await;
+    assert_eq!(small.status, 404, "others have room");
 }
 
 // Nine megabytes do not fit into four: they arrive complete, and both calls reach the API.

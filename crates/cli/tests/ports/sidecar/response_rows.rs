@@ -204,7 +204,8 @@ const REFUSED: [(&str, &str); 27] = [
 
 /// Headers behind a status line of 200 in a response to HEAD. They describe a body that does not follow, but
 /// a cache or a caller may use them.
-const REFUSED_TO_HEAD: [(&str, &str); 5] = [
+const REFUSED_TO_HEAD: [(&str, &str); 6] = [
+    ("Content-Length: 18446744073709551616\r\n\r\n", "not a plain number"),
     ("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n", BOTH),
     (
         "Content-Length: 2\r\nContent-Length: 3\r\n\r\n",
@@ -240,7 +241,7 @@ const CUT: [&str; 6] = [
 ];
 
 /// Methods and sound responses, with the status and body that the caller gets.
-const WHOLE: [(&str, &str, u16, &str); 24] = [
+const WHOLE: [(&str, &str, u16, &str); 25] = [
     ("GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab", 200, "ab"),
     ("GET", "HTTP/1.1 200 OK\r\ncontent-length:2\r\n\r\nab", 200, "ab"),
     ("GET", "HTTP/1.1 200 OK\r\nContent-Length: \t2 \r\n\r\nab", 200, "ab"),
@@ -308,6 +309,13 @@ const WHOLE: [(&str, &str, u16, &str); 24] = [
         "",
     ),
     ("HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n", 200, ""),
+    // RFC 9110, section 8.6, bounds no length, and no body follows that could have another one.
+    (
+        "HEAD",
+        "HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775808\r\n\r\n",
+        200,
+        "",
+    ),
     ("HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, ""),
     // Bytes behind the end belong to no response: the caller gets the response without them.
     (

@@ -1,6 +1,9 @@
 //! Connection that carries requests over HTTP/1.1 or HTTP/2.
 
+use std::future::poll_fn;
 use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
 use http::header::HOST;
 use http::{Request, Response, Uri};
@@ -13,7 +16,7 @@ use outflow_core::Fault;
 use tokio::runtime::Handle;
 use tower_service::Service;
 
-use super::super::failure::{AttemptFailure, ConnectError, FailureKind, INVALID_RESPONSE};
+use super::super::failure::{AttemptFailure, BytesSent, ConnectError, FailureKind, INVALID_RESPONSE};
 use super::super::request_body::OutgoingBody;
 use super::super::tls_connector::TlsConnector;
 use super::PoolOrigin;
@@ -75,7 +78,20 @@ impl PooledConnection {
         run(async move {
             // Until it is dropped, requests find no closed connection: they see the mark first.
             let mut driver = pin!(driver);
-            if let Err(error) = driver.as_mut().await
+            let mut settings = tokio::time::interval(SETTINGS_POLL);
+            let mut polls = 0;
+            let ended = poll_fn(|cx| {
+                let polled = driver.as_mut().poll(cx);
+                while polls < SETTINGS_POLLS && settings.poll_tick(cx).is_ready() {
+                    polls += 1;
+                }
+                if polled.is_pending() && driver.current_max_send_streams() == 0 {
+                    driver_marks.note_closed_to_streams();
+                    return Poll::Ready(Ok(()));
+                }
+                polled
+            });
+            if let Err(error) = ended.await
                 && AttemptFailure::from_head_error(&error, Occupancy::One).kind == INVALID_RESPONSE
             {
                 driver_marks.note_broken();
@@ -110,9 +126,12 @@ impl PooledConnection {
                 set_http1_target(&mut request, origin);
                 sender.try_send_request(request).await
             }
-            Self::Shared(sender, _) => {
+            Self::Shared(sender, marks) => {
                 set_http2_target(&mut request, origin);
-                sender.try_send_request(request).await
+                tokio::select! {
+                    sent = sender.try_send_request(request) => sent.inspect(|_| marks.note_response()),
+                    () = marks.refused() => return Err(NO_STREAMS),
+                }
             }
         };
         sent.map_err(|mut error: TrySendError<Request<OutgoingBody>>| {
@@ -129,6 +148,13 @@ impl PooledConnection {
 
 /// Reads the error of a request on a connection. A server that broke HTTP also leaves a closed connection.
 fn read_failure(error: &hyper::Error, marks: &ConnectionMarks) -> AttemptFailure {
+    if (error.is_user() || error.is_canceled()) && marks.is_closed_to_streams() {
+        // The request waited for a stream, and hyper blames the driver for its end.
+        return AttemptFailure {
+            sent: BytesSent::Unprocessed,
+            ..NO_STREAMS.failure
+        };
+    }
     let failure = AttemptFailure::from_head_error(error, marks.occupancy());
     match failure.kind {
         FailureKind::Fault(Fault::Reset) if marks.is_broken() && marks.occupancy() == Occupancy::One => {
@@ -162,7 +188,61 @@ pub(super) fn run(connection: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
+const NO_STREAMS: UnansweredRequest = UnansweredRequest {
+    failure: AttemptFailure::new(
+        Fault::Reset,
+        BytesSent::Something,
+        "the server allows no requests on its connection",
+    ),
+    unsent: None,
+};
+
+/// A connection does not report that the server's settings arrived, so they are polled for the first second. Later
+/// each request polls them.
+const SETTINGS_POLL: Duration = Duration::from_millis(250);
+const SETTINGS_POLLS: u32 = 5;
+
 /// Far above what providers send. A slow head is parsed again with every piece, so doubling the
 /// size quadruples the work.
 const MAX_HEAD: usize = 32 * 1024;
 const MAX_HEAD_H2: u32 = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::AsyncWriteExt;
+    use tokio::time::{sleep, timeout};
+
+    use super::*;
+
+    // The settings arrive before the request or half a second after it. Without them the silence would end the call
+    // after ten seconds.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_allows_no_streams_fails_its_requests_at_once() {
+        let no_streams = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
+        let uri = Uri::from_static("https://a.example/");
+        let origin = PoolOrigin::from_uri(&uri).expect("an origin");
+        for delay in [Duration::ZERO, Duration::from_millis(500)] {
+            let (ours, mut theirs) = tokio::io::duplex(1_024);
+            if delay.is_zero() {
+                theirs.write_all(&no_streams).await.expect("room");
+            }
+            let mut connection = PooledConnection::shared(TokioIo::new(ours)).await.ok().expect("HTTP/2");
+            let request = Request::get(uri.clone()).body(OutgoingBody::full(Bytes::new()));
+            let sent = timeout(
+                Duration::from_secs(1),
+                connection.send(&origin, request.expect("valid")),
+            );
+            let settings = async {
+                sleep(delay).await;
+                theirs.write_all(&no_streams).await
+            };
+            let (sent, _) = tokio::join!(sent, settings);
+            let failure = sent.expect("in time").expect_err("no stream").failure;
+            assert_eq!(failure.kind, FailureKind::Fault(Fault::Reset), "{delay:?}");
+        }
+    }
+}

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Notify;
+
 /// Marks of a connection. Clones share them; the pool, the driver and each request in flight hold one.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectionMarks(Arc<Marks>);
@@ -12,6 +14,9 @@ struct Marks {
     suspect: AtomicBool,
     several: AtomicBool,
     broken: AtomicBool,
+    answered: AtomicBool,
+    closed_to_streams: AtomicBool,
+    refused: Notify,
 }
 
 impl ConnectionMarks {
@@ -48,6 +53,29 @@ impl ConnectionMarks {
 
     pub(super) fn is_broken(&self) -> bool {
         self.0.broken.load(Ordering::Acquire)
+    }
+
+    /// Notes the head of a response.
+    pub(super) fn note_response(&self) {
+        self.0.answered.store(true, Ordering::Release);
+    }
+
+    /// Notes that the server allows no streams. If it never responded, its requests end now.
+    pub(super) fn note_closed_to_streams(&self) {
+        self.raise_suspicion();
+        self.0.closed_to_streams.store(true, Ordering::Release);
+        if !self.0.answered.load(Ordering::Acquire) {
+            self.0.refused.notify_waiters();
+        }
+    }
+
+    pub(super) fn is_closed_to_streams(&self) -> bool {
+        self.0.closed_to_streams.load(Ordering::Acquire)
+    }
+
+    /// Waits until a server that never responded allows no streams.
+    pub(super) async fn refused(&self) {
+        self.0.refused.notified().await;
     }
 }
 

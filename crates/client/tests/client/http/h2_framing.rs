@@ -80,6 +80,21 @@ fn malformed() -> Vec<(&'static str, Method, Vec<Bytes>)> {
             get.clone(),
             vec![head(END_STREAM, NO_CONTENT, &[(CONTENT_LENGTH, "2")])],
         ),
+        (
+            "no status",
+            get.clone(),
+            vec![frame(1, END_HEADERS, 1, b"\x00\x01a\x01b"), ab()],
+        ),
+        (
+            "two statuses",
+            get.clone(),
+            vec![frame(1, END_HEADERS, 1, &[OK, OK]), ab()],
+        ),
+        (
+            "a status behind a field",
+            get.clone(),
+            vec![frame(1, END_HEADERS, 1, b"\x88\x00\x01a\x01b\x88"), ab()],
+        ),
         ("304", get, vec![head(0, NOT_MODIFIED, &[]), ab()]),
         ("HEAD", Method::HEAD, vec![length("2"), ab()]),
     ]
@@ -107,6 +122,7 @@ fn broken_connections() -> Vec<(&'static str, Vec<Bytes>)> {
             "a frame that is too long",
             vec![Bytes::from_static(b"\xff\xff\xff\0\0\0\0\0\x01")],
         ),
+        ("an unknown pseudo-header", field(":a", "b")),
         ("a damaged head", vec![frame(1, END_HEADERS, 1, &[0xff; 7])]),
         (
             "padding beyond the frame",
@@ -201,6 +217,23 @@ async fn a_streamed_body_over_http_2_is_whole_only_at_its_end() {
     }
 }
 
+// No reader would take the data, so its error comes with the head.
+#[tokio::test]
+async fn data_behind_a_head_that_allows_none_is_refused_while_streaming() {
+    for (name, method, status) in [
+        ("204", Method::GET, NO_CONTENT),
+        ("304", Method::GET, NOT_MODIFIED),
+        ("HEAD", Method::HEAD, OK),
+    ] {
+        let mock = sending(&[head(0, status, &[]), data(END_STREAM, "ab")]);
+        let server = mock.listen_tls(Tls::Good).await.expect("a port");
+        let client = trusting(&server, |_| {});
+        let call = client.request(method, "strict", "/odd").send_streaming();
+        let error = call.await.expect_err(name);
+        assert_eq!(error.fault(), Some(Fault::InvalidResponse), "{name}: {error}");
+    }
+}
+
 // Two calls share a connection, and the response to one breaks it. The other is innocent and goes again.
 #[tokio::test]
 async fn a_fault_of_another_call_on_the_connection_is_retried() {
@@ -262,6 +295,25 @@ async fn a_sound_response_over_http_2_passes() {
                 length("2"),
                 data(0, "ab"),
                 frame(1, END_HEADERS | END_STREAM, 1, b"\x00\x01a\x01b"),
+            ],
+            200,
+            "ab",
+        ),
+        // The library drops both; nothing of them reaches a caller.
+        (
+            "a path, which is for requests",
+            Method::GET,
+            vec![frame(1, END_HEADERS, 1, &[OK, 0x84]), data(END_STREAM, "ab")],
+            200,
+            "ab",
+        ),
+        (
+            "a status among the trailers",
+            Method::GET,
+            vec![
+                length("2"),
+                data(0, "ab"),
+                frame(1, END_HEADERS | END_STREAM, 1, &[NO_CONTENT]),
             ],
             200,
             "ab",

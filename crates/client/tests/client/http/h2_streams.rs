@@ -8,7 +8,9 @@ use outflow::core::{RetryBudgetSettings, Share};
 use outflow::{Api, Outflow, Rules};
 use outflow_mock::{Fault, MockApi, Script, ScriptMatch, ScriptedFault, Server, Tls};
 
-use super::h2_frames::{CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, going_away, head, reset, response, together};
+use super::h2_frames::{
+    CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, frame, going_away, head, reset, response, together,
+};
 use super::support::{cautious, scripted, trusting};
 
 /// Starts a server that breaks the first calls like this, and an HTTP/2 client for it.
@@ -120,4 +122,27 @@ async fn a_leaving_server_finishes_the_streams_it_began() {
     assert_eq!(first.expect("begun").attempts(), 1);
     assert_eq!(second.expect("not begun").attempts(), 2);
     assert_eq!(mock.audit().attempts("/first"), 1);
+}
+
+// The server allows no more streams with its first response. Not even a POST is lost: it never left. It is the second
+// attempt if the settings are noticed with the call, the first if they were noticed before.
+#[tokio::test]
+async fn a_call_leaves_a_connection_that_allows_no_streams() {
+    let no_streams = frame(4, 0, 0, &[0, 3, 0, 0, 0, 0]);
+    let farewell = together(&[no_streams, response()]);
+    let script = Script::new().rule(ScriptMatch::path("/first"), Fault::Held(farewell));
+    let mock = scripted(script);
+    let server = mock.listen_tls(Tls::Good).await.expect("a port");
+    let client = trusting(&server, |_| {});
+    client.get("strict", "/first").send().await.expect("a response");
+    let call = client
+        .post("strict", "/second")
+        .body("x")
+        .timeout(Duration::from_secs(5));
+    let attempts = call.send().await.expect("another connection").attempts();
+    assert!((1..=2).contains(&attempts), "{attempts}");
+    let audit = mock.audit();
+    assert_eq!(audit.attempts("/second"), 1);
+    let used: Vec<_> = audit.arrivals().iter().map(|one| one.connection).collect();
+    assert_ne!(used[0], used[1]);
 }
