@@ -221,9 +221,15 @@ fn meter_json(event: &Event) -> Option<NamedFacts> {
 
 fn program_json(event: &Event) -> Option<NamedFacts> {
     Some(match &event.what {
-        EventKind::Retrying { attempt, delay, reason } => (
+        EventKind::Retrying {
+            attempt,
+            delay,
+            retry_after,
+            reason,
+        } => (
             "retry",
-            json!({ "attempt": attempt, "delay_ms": millis_up(*delay), "reason": reason.name() }),
+            json!({ "attempt": attempt, "delay_ms": millis_up(*delay),
+                    "retry_after_ms": retry_after.map(millis_up), "reason": reason.name() }),
         ),
         EventKind::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
         EventKind::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),

@@ -98,9 +98,14 @@ impl EngineCounters {
 }
 
 impl EngineMetrics {
-    /// Records the congestion that a job of a tenant met, or would have met.
-    pub(crate) fn record_wait(&self, now: Nanos, settings: &EngineSettings, tenant: &Name, met: &Congestion) {
-        self.tenants.waited(now, tenant, met, &settings.congestion);
+    /// Records the congestion that a deferred job of a tenant met.
+    pub(crate) fn record_deferral(&self, now: Nanos, settings: &EngineSettings, tenant: &Name, met: &Congestion) {
+        self.tenants.deferred(now, tenant, met, &settings.congestion);
+    }
+
+    /// Records the congestion for which a job of a tenant would have been deferred.
+    pub(crate) fn record_spared_deferral(&self, tenant: &Name, met: &Congestion) {
+        self.tenants.spared(tenant, met);
     }
 
     /// Records a sample of all tenants, and returns the alerts that began or ended.
@@ -128,6 +133,9 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
         let metrics = &context.metrics;
         let snapshot = metrics.snapshot.load_full();
         let groups = || snapshot.groups.iter().chain(&snapshot.rest);
+        // Elsewhere the estimate is that of now.
+        let age = context.clock.now().since(snapshot.taken);
+        let estimate = |group: &TenantSample| Some(gauge(group.eta?.saturating_sub(age).as_secs()));
         let [settled, failed_attempts, reaped, fenced, store_errors, drift] = metrics.counters.families();
         vec![
             levels(groups()),
@@ -140,7 +148,7 @@ impl<S: JobStore> FamilySource for MetricsPage<S> {
             ),
             MetricFamily::by_word(
                 bulk::ESTIMATE,
-                groups().filter_map(|group| Some((group.name.as_str(), gauge(group.eta?.as_secs())))),
+                groups().filter_map(|group| Some((group.name.as_str(), estimate(group)?))),
             ),
             MetricFamily::alone(bulk::SAVED_SPINS, SampleValue::Count(metrics.spins.saved())),
             MetricFamily::by_word(bulk::JOBS, job_states(&snapshot.counts)),

@@ -29,7 +29,7 @@ use crate::scheduler::strategy::AttemptFailure;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
 use crate::submit::job_payload::HttpCall;
-use failure_judge::{ApiBefore, FailureJudge};
+use failure_judge::{ApiBefore, FailureJudge, is_suspect};
 use handler::{Handler, HandlerError, HandlerTask};
 use lane_history::{AttemptSign, LaneHistory, SignKind};
 use pool::WorkerSlots;
@@ -133,7 +133,12 @@ impl<S: JobStore> RunningJob<S> {
         let before = api_before(executor, &self.job);
         let in_flight = self.lane.begin(self.job.token, began);
         context.metrics.counters.attempt_began();
-        let attempt = JobAttempt::new(&context, &self.job);
+        let failed_before = self.lane.last_failure(self.job.token.job);
+        let mut attempt = JobAttempt::new(&context, &self.job);
+        attempt.expects_failure = is_suspect(&self.job)
+            || before
+                .as_ref()
+                .is_some_and(|before| before.has_served_since(failed_before));
         let end = attempt.run(executor, permits).await;
         drop(in_flight);
         let failure = match end {
@@ -165,7 +170,7 @@ impl<S: JobStore> RunningJob<S> {
                     before,
                     lane: &self.lane,
                     lanes: &context.lanes,
-                    failed_before: self.lane.last_failure(self.job.token.job),
+                    failed_before,
                 };
                 judge.api_failure(&settings, &failure).await
             }
@@ -217,6 +222,8 @@ struct JobAttempt<'a, S> {
     settings: Arc<EngineSettings>,
     job: &'a ClaimedJob,
     started: Nanos,
+    /// True if another failure would be the job's own.
+    expects_failure: bool,
 }
 
 impl<'a, S> JobAttempt<'a, S> {
@@ -226,6 +233,7 @@ impl<'a, S> JobAttempt<'a, S> {
             settings: context.settings.load_full(),
             job,
             started: context.clock.now(),
+            expects_failure: false,
         }
     }
 

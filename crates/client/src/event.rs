@@ -202,6 +202,8 @@ pub enum EventKind {
         attempt: u32,
         /// Delay before the retry.
         delay: Duration,
+        /// Wait that the server asked for.
+        retry_after: Option<Duration>,
         /// Reason of the failure.
         reason: FailureLabel,
     },

@@ -62,7 +62,7 @@ pub use upstream::{
     Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
     EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
     LimitSharing, LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause,
-    Target, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    Target, UnansweredCalls, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

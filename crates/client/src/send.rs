@@ -193,6 +193,7 @@ impl CallState<'_> {
         self.emit(|| EventKind::Retrying {
             attempt: self.stats.attempts,
             delay,
+            retry_after: attempt.verdict.retry_after,
             reason,
         });
     }

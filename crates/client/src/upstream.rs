@@ -46,7 +46,8 @@ use smol_str::SmolStr;
 
 pub use acquire::Acquire;
 pub use explain::{
-    CallDecision, ConcurrencyRule, LoweredBy, LoweredLimit, OverrideNote, StateCause, WaitEstimate, WaitReason,
+    CallDecision, ConcurrencyRule, LoweredBy, LoweredLimit, OverrideNote, StateCause, UnansweredCalls, WaitEstimate,
+    WaitReason,
 };
 pub use fleet_share::FleetShare;
 pub use options::{AcquireOptions, Target};

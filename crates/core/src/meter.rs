@@ -200,6 +200,13 @@ impl Meter {
         }
     }
 
+    /// Turns a request in flight into one without a response, which can arrive until then.
+    pub(crate) fn lose(&mut self, cost: Cost, until: Nanos) {
+        let in_flight = each!(&mut self.live, meter => meter.in_flight_mut());
+        in_flight.release(cost.units());
+        in_flight.lose(until.as_nanos(), cost.units());
+    }
+
     /// Drops requests in flight that another meter will settle; requests that were given up and may
     /// yet arrive stay.
     pub(crate) fn forget_held(&mut self, now: Nanos) {

@@ -18,7 +18,8 @@ pub use reconfigure::CarryOver;
 use crate::meter_events::{MeterEvent, MeterEventQueue};
 use crate::receipt_set::{MAX_LIMITS, ReceiptSet};
 use crate::{
-    ClockPair, Cost, Decision, Limit, Meter, MeterStatus, Nanos, Pacing, Receipt, RequestTiming, UnitCost, Usage,
+    Accounting, ClockPair, Cost, Decision, Limit, Meter, MeterStatus, Nanos, Pacing, Receipt, RequestTiming, UnitCost,
+    Usage,
 };
 
 /// Meters of all limits that one request has to pass.
@@ -148,6 +149,20 @@ impl MeterSet {
                 slot.observe(place, now);
             }
         }
+    }
+
+    /// Returns a copy in which requests in flight get no response and can arrive until these instants.
+    #[must_use]
+    pub fn with_lost(&self, now: Nanos, in_flight: impl IntoIterator<Item = (Cost, Nanos)>) -> Self {
+        let mut copy = self.clone();
+        let _brought_to_now = copy.see(now);
+        for (cost, until) in in_flight {
+            let arrivals = |slot: &&mut MeterSlot| slot.limit.accounting() != Accounting::Send;
+            for slot in copy.slots.iter_mut().filter(arrivals) {
+                slot.meter.lose(slot.unit_cost.units(cost), until);
+            }
+        }
+        copy
     }
 
     /// Counts units that another program used of the limit at `place`; an unknown place is ignored.

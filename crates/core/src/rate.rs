@@ -146,9 +146,9 @@ impl Rate {
 
 const MILLION: u128 = 1_000_000;
 
-/// Shows the rate as people write it: `35/s`, `1/2s`, `7/250ms`. A rate that arithmetic lowered has a span of odd
-/// nanoseconds and is shown as a rounded decimal: `0.35/s`. All that is shown parses: to the same rate, and a
-/// rounded decimal to the rate that it states. The alternate form `{:#}` is exact for every rate.
+/// Shows the rate as people write it: `35/s`, `1/2s`, `7/250ms`, `0.35/s` for seven in 20 s. A rate that arithmetic
+/// lowered has a span of odd nanoseconds and is shown as a rounded decimal. All that is shown parses: to the same
+/// rate, and a rounded decimal to the rate that it states. The alternate form `{:#}` shows no decimals.
 ///
 /// ```
 /// use outflow_core::Rate;
@@ -160,36 +160,48 @@ const MILLION: u128 = 1_000_000;
 /// ```
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() || self.per_nanos < MILLISECOND || self.per_nanos.is_multiple_of(MILLISECOND) {
-            return self.fmt_exact(f);
+        let [finest, ..] = &UNITS;
+        let unit = UNITS
+            .iter()
+            .rev()
+            .find(|unit| self.per_nanos.is_multiple_of(unit.nanos));
+        let unit = unit.unwrap_or(finest);
+        let count = self.per_nanos / unit.nanos;
+        let is_odd = self.per_nanos > MILLISECOND && unit.nanos < MILLISECOND;
+        match count {
+            _ if is_odd && !f.alternate() => self.fmt_decimal(f, self.readable_unit()),
+            _ if self.is_decimal(count, unit) && !f.alternate() => self.fmt_decimal(f, unit),
+            1 => write!(f, "{}/{}", self.quantity, unit.name),
+            _ => write!(f, "{}/{count}{}", self.quantity, unit.name),
         }
-        self.fmt_decimal(f)
     }
 }
 
 impl Rate {
-    fn fmt_exact(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (count, unit) = UNITS
-            .iter()
-            .rev()
-            .find(|unit| self.per_nanos.is_multiple_of(unit.nanos))
-            .map_or((self.per_nanos, "ns"), |unit| (self.per_nanos / unit.nanos, unit.name));
-        match count {
-            1 => write!(f, "{}/{unit}", self.quantity),
-            _ => write!(f, "{}/{count}{unit}", self.quantity),
-        }
+    /// Returns true if a decimal of this unit parses to the same rate. `1/2s` stays as it is.
+    fn is_decimal(self, count: u64, unit: &RateUnit) -> bool {
+        let is_exact = (u128::from(self.quantity) * 100).is_multiple_of(u128::from(count));
+        let is_reduced = greatest_common_divisor(self.quantity, count) == 1;
+        unit.nanos >= SECOND && count > 1 && self.quantity > 1 && is_exact && is_reduced
     }
 
-    /// Writes hundredths of a call per second, or per the first longer unit that has at least a tenth of one.
-    fn fmt_decimal(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hundredths = |unit: &RateUnit| {
-            let parts = u128::from(self.quantity) * u128::from(unit.nanos) * 100;
-            (parts + u128::from(self.per_nanos) / 2) / u128::from(self.per_nanos)
-        };
+    /// Returns the second, or the first longer unit that has at least a tenth of a call.
+    fn readable_unit(self) -> &'static RateUnit {
         let [.., second, minute, hour, day] = &UNITS;
-        let shorter = [second, minute, hour].into_iter().find(|unit| hundredths(unit) >= 10);
-        let unit = shorter.unwrap_or(day);
-        let all = hundredths(unit).max(1);
+        let shorter = [second, minute, hour]
+            .into_iter()
+            .find(|unit| self.hundredths(unit) >= 10);
+        shorter.unwrap_or(day)
+    }
+
+    fn hundredths(self, unit: &RateUnit) -> u128 {
+        let parts = u128::from(self.quantity) * u128::from(unit.nanos) * 100;
+        (parts + u128::from(self.per_nanos) / 2) / u128::from(self.per_nanos)
+    }
+
+    /// Writes hundredths of a call per unit.
+    fn fmt_decimal(self, f: &mut fmt::Formatter<'_>, unit: &RateUnit) -> fmt::Result {
+        let all = self.hundredths(unit).max(1);
         let (whole, rest) = (all / 100, all % 100);
         match (rest, rest % 10) {
             (0, _) => write!(f, "{whole}/{}", unit.name),
@@ -201,6 +213,8 @@ impl Rate {
 
 /// No provider states a limit over a longer span that is not whole milliseconds.
 const MILLISECOND: u64 = 1_000_000;
+
+const SECOND: u64 = 1_000_000_000;
 
 impl FromStr for Rate {
     type Err = InvalidRate;
@@ -409,6 +423,18 @@ mod tests {
             "18446744073709551615/d",
         ] {
             assert_eq!(text.parse::<Rate>().expect(text).to_string(), text);
+        }
+    }
+
+    // A decimal was shown as a fraction: 0.35/s as 7/20s. A burst of five in 10 s is not 0.5/s, and a third has no decimal.
+    #[test]
+    fn a_short_exact_decimal_is_shown_as_one() {
+        for text in [
+            "0.35/s", "6.5/min", "2.5/h", "0.07/d", "5/10s", "1/2s", "2/3s", "100/3min", "7/250ms",
+        ] {
+            let rate: Rate = text.parse().expect(text);
+            assert_eq!(rate.to_string(), text);
+            assert_eq!(alloc::format!("{rate:#}").parse(), Ok(rate), "the exact form");
         }
     }
 

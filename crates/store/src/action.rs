@@ -200,8 +200,8 @@ pub struct RemainingInLane {
     pub jobs: u64,
     /// Their total cost.
     pub units: u64,
-    /// The number of the tenant's jobs up to the last of them, with those of other actions. A store that does not know
-    /// the order counts all.
+    /// The number of the tenant's jobs up to the last of them, with those of other actions. A store that does not find
+    /// the last one counts all.
     pub until_last: u64,
 }
 

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use outflow::core::{CongestionLevel, ThrottleCounts};
-use outflow_core::AlertChange;
+use outflow_core::{AlertChange, Nanos};
 use outflow_store::{CongestionRecord, JobCounts, JobStore, Name, PageRequest, StoreError, TenantReport};
 use tokio::time::sleep;
 
@@ -21,6 +21,7 @@ use crate::progress::competing_work::TenantBacklogs;
 /// State of all tenants at one instant.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct TenantSnapshot {
+    pub(crate) taken: Nanos,
     /// Counts of all jobs.
     pub(crate) counts: JobCounts,
     /// Tenants with the most jobs, ordered by name.
@@ -53,13 +54,14 @@ pub(crate) async fn sample<S: JobStore>(context: &EngineContext<S>) -> Result<()
     });
     let mut groups: Vec<_> = groups.collect();
     groups.sort_by(|one, other| one.name.cmp(&other.name));
+    let now = context.clock.now();
     let snapshot = TenantSnapshot {
+        taken: now,
         counts: context.store.job_counts().await?,
         groups,
         rest: TenantSample::sum(ranking.rest),
     };
     context.metrics.spins.count_open(snapshot.counts.open());
-    let now = context.clock.now();
     for report in context.metrics.record_snapshot(now, snapshot) {
         context.events.emit(BulkEvent::Alert {
             tenant: report.tenant,

@@ -58,16 +58,19 @@ pub(crate) struct AlertReport {
 
 impl TenantMetrics {
     /// Records the deferral of a job.
-    pub(super) fn waited(&self, now: Nanos, tenant: &Name, met: &Congestion, rule: &CongestionRule) {
+    pub(super) fn deferred(&self, now: Nanos, tenant: &Name, met: &Congestion, rule: &CongestionRule) {
         let mut gauges = self.gauges.lock();
-        let gauge = gauges.get_mut(tenant).map(|gauge| {
+        if let Some(gauge) = gauges.get_mut(tenant) {
             gauge.watch.waited(now, met, rule);
-            &mut gauge.deferred
-        });
-        match gauge {
-            Some(Some(deferred)) => deferred.count(met, rule),
-            _ => gauges.rest.count(met, rule),
         }
+        let times = gauges.times_mut(tenant);
+        times.spans.observe(met.backoff);
+        times.capped += u64::from(rule.cuts_off(met));
+    }
+
+    /// Records the wait of a job that the formula would have deferred: no maximum cuts it off.
+    pub(super) fn spared(&self, tenant: &Name, met: &Congestion) {
+        self.gauges.lock().times_mut(tenant).spans.observe(met.backoff);
     }
 
     /// Sums up the tenants without a label.
@@ -139,6 +142,15 @@ impl TenantGauges {
         self.watched.get_mut(tenant)
     }
 
+    /// Returns the deferrals of a tenant, or of all without a label.
+    fn times_mut(&mut self, tenant: &Name) -> &mut DeferredTimes {
+        let _room = self.get_mut(tenant);
+        let gauge = self.watched.get_mut(tenant);
+        gauge
+            .and_then(|gauge| gauge.deferred.as_mut())
+            .unwrap_or(&mut self.rest)
+    }
+
     /// Returns true if the tenant had a label before, or gets one now.
     fn has_label(&mut self, tenant: &Name) -> bool {
         if self.labelled.len() < MAX_NAMES {
@@ -175,13 +187,6 @@ impl TenantGauges {
     }
 }
 
-impl DeferredTimes {
-    fn count(&mut self, met: &Congestion, rule: &CongestionRule) {
-        self.spans.observe(met.backoff);
-        self.capped += u64::from(rule.cuts_off(met));
-    }
-}
-
 /// Metrics systems handle this many labels of one metric well.
 const MAX_LABELS: usize = 100;
 
@@ -213,7 +218,7 @@ mod tests {
 
     fn wait(tenants: &TenantMetrics, tenant: &Name) {
         let rule = CongestionRule::default();
-        tenants.waited(Nanos::ZERO, tenant, &rule.reading(200, 1), &rule);
+        tenants.deferred(Nanos::ZERO, tenant, &rule.reading(200, 1), &rule);
     }
 
     fn labels(family: &MetricFamily) -> Vec<&str> {

@@ -9,8 +9,8 @@ mod limit_chain;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outflow::core::{Cost, Decision, Limit, Nanos, Rate};
-use outflow::{DEFAULT_GROUP, Outflow, WaitReason};
+use outflow::core::{Cost, Decision, HealthState, Limit, Nanos, Rate};
+use outflow::{DEFAULT_GROUP, LoweredBy, LoweredLimit, Outflow, WaitReason};
 use outflow_store::Name;
 
 use super::lower_bound::group_limits;
@@ -172,17 +172,48 @@ impl<S> EngineContext<S> {
         }
         let (upstream, target) = lane.upstream(&self.client)?;
         match upstream.check(target.with_cost(cost)) {
-            // Calls in flight end at an unknown instant, but soon; a state without an end stays.
-            Decision::WaitUntil(Nanos::MAX) => {
+            Decision::WaitUntil(at) => {
                 let reason = upstream.explain(target)?.reason;
-                (!matches!(reason, WaitReason::State(_))).then_some(Duration::ZERO)
+                match &reason {
+                    // Calls in flight and probes end at an unknown instant, but soon; another state stays.
+                    WaitReason::State(cause) if at == Nanos::MAX && cause.state != HealthState::HalfOpen => None,
+                    _ if at == Nanos::MAX => Some(recovery_cost(&reason)),
+                    _ => Some(at.since(upstream.now()).saturating_add(recovery_cost(&reason))),
+                }
             }
-            Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) => Some(Duration::ZERO),
             Decision::Never => (cost == Cost::ONE).then_some(Duration::ZERO),
         }
     }
 }
+
+/// Returns the time that a recovery costs in addition to the wait for it.
+fn recovery_cost(reason: &WaitReason) -> Duration {
+    match reason {
+        WaitReason::State(_) => PROBES_AND_RAMP,
+        WaitReason::Limit {
+            lowered:
+                Some(LoweredLimit {
+                    effective,
+                    configured,
+                    by: LoweredBy::Ramp,
+                    back_in: Some(back_in),
+                    ..
+                }),
+            ..
+        } => {
+            // The rate grows evenly to the configured one.
+            let parts = |rate: &Rate, other: &Rate| u128::from(rate.quantity()) * other.per().as_nanos();
+            let (now, full) = (parts(effective, configured), parts(configured, effective));
+            let lost = back_in.as_nanos().saturating_mul(full.saturating_sub(now)) / full.saturating_mul(2).max(1);
+            Duration::from_nanos(u64::try_from(lost).unwrap_or(u64::MAX))
+        }
+        _ => Duration::ZERO,
+    }
+}
+
+/// Three probes of a third of a second, one after another, and the ramp from half of the rate in ten seconds.
+const PROBES_AND_RAMP: Duration = Duration::from_secs(4);
 
 /// Long enough for some ends of a slow API.
 const TRUSTED_SPAN: Duration = Duration::from_secs(50);

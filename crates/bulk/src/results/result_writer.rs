@@ -178,7 +178,7 @@ fn record_deferral<S>(context: &EngineContext<S>, settings: &EngineSettings, ten
         level: CongestionLevel::new(backoff, settings.congestion.base()),
     };
     let now = context.clock.now();
-    context.metrics.record_wait(now, settings, tenant, &met);
+    context.metrics.record_deferral(now, settings, tenant, &met);
 }
 
 const fn is_ended(how: &SettleResult) -> bool {

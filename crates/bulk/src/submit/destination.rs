@@ -93,7 +93,7 @@ impl<S> EngineContext<S> {
         // The job-first schedulers record the deferrals that happen.
         if settings.scheduler.strategy().is_permit_first() {
             let met = rate.congestion(&settings.congestion, position.place);
-            self.metrics.record_wait(self.clock.now(), settings, tenant, &met);
+            self.metrics.record_spared_deferral(tenant, &met);
         }
     }
 }

@@ -26,7 +26,10 @@ impl<S> JobAttempt<'_, S> {
         if let Some(own) = call.timeout {
             request = request.attempt_timeout(own);
         }
-        if let Some(permit) = permits.api.take() {
+        if let Some(mut permit) = permits.api.take() {
+            if self.expects_failure {
+                permit.expect_failure();
+            }
             request = request.with_permit(permit);
         }
         if let Some(tenant) = &mut permits.tenant {

@@ -45,6 +45,11 @@ impl ApiBefore {
     pub(super) const fn is_down(&self) -> bool {
         is_down(self.health)
     }
+
+    /// Returns true if the API served a call after a job's failure.
+    pub(super) fn has_served_since(&self, failed: Option<Nanos>) -> bool {
+        failed.is_some_and(|failed| self.served > Some(failed))
+    }
 }
 
 const fn is_down(state: HealthState) -> bool {
@@ -116,13 +121,8 @@ impl FailureJudge<'_> {
         one.saturating_mul(FEW_STARTS).clamp(MIN_PATIENCE, MAX_PATIENCE)
     }
 
-    /// Returns true if the job failed before while the API served others.
-    const fn is_suspect(&self) -> bool {
-        self.job.retries > 0
-    }
-
     const fn sign(&self) -> SignKind {
-        if self.is_suspect() {
+        if is_suspect(self.job) {
             SignKind::FailedAgain
         } else {
             SignKind::Failed
@@ -131,7 +131,7 @@ impl FailureJudge<'_> {
 
     /// Returns the cause, as far as it shows.
     fn cause(&self) -> FailureCause {
-        if self.is_served_since() || self.is_left_alone() {
+        if self.before.has_served_since(self.failed_before) || self.is_left_alone() {
             return if self.is_throttled() {
                 FailureCause::Api
             } else {
@@ -153,26 +153,22 @@ impl FailureJudge<'_> {
     fn is_unhealthy(&self) -> bool {
         let ApiBefore { upstream, target, .. } = &self.before;
         let states = [self.before.health, upstream.state(*target)];
-        self.is_throttled() || (!self.is_suspect() && states.into_iter().any(is_down))
+        self.is_throttled() || (!is_suspect(self.job) && states.into_iter().any(is_down))
     }
 
     fn is_throttled(&self) -> bool {
         let ApiBefore { upstream, target, .. } = &self.before;
         let is_slow = [self.before.health, upstream.state(*target)].contains(&HealthState::Throttle);
-        is_slow && !self.is_suspect() && self.excuses() < MAX_EXCUSES
-    }
-
-    /// Returns true if the API served a call between this attempt and the job's failure before.
-    fn is_served_since(&self) -> bool {
-        self.failed_before
-            .is_some_and(|before| self.before.served > Some(before))
+        is_slow && !is_suspect(self.job) && self.excuses() < MAX_EXCUSES
     }
 
     /// Returns true if only jobs are left that failed before, and an API that served others has served none for long.
     fn is_left_alone(&self) -> bool {
         let ApiBefore { upstream, served, .. } = &self.before;
-        let last = self.lane.last_first_attempt();
-        let is_long = |served: Nanos| upstream.now().since(served.max(last)) >= LAST_JOBS_EXCUSED;
+        let Some(failing) = self.lane.failing_without_others() else {
+            return false;
+        };
+        let is_long = |served: Nanos| upstream.now().since(served.max(failing)) >= LAST_JOBS_EXCUSED;
         self.failed_before.is_some() && served.is_some_and(is_long)
     }
 
@@ -208,6 +204,11 @@ impl FailureJudge<'_> {
             None => wait,
         }
     }
+}
+
+/// Returns true if a job failed before while the API served others.
+pub(super) const fn is_suspect(job: &ClaimedJob) -> bool {
+    job.retries > 0
 }
 
 /// Starts that bring evidence: as many as witnesses, and one that was in flight before.

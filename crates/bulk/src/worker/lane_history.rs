@@ -62,8 +62,10 @@ struct HistoryState {
     /// Starts of attempts in flight, by claim.
     in_flight: BTreeMap<u64, Nanos>,
     last_error: Option<LaneError>,
-    /// End of the last attempt by a job without an earlier one.
-    last_first_attempt: Nanos,
+    /// End of the first failure since the last success.
+    failing_since: Option<Nanos>,
+    /// Number of outcomes of jobs that failed before, since the last of another one.
+    repeats: u32,
     /// True if jobs wait in the lane's queue.
     has_queued: bool,
     /// Jobs that let others go first since the last outcome.
@@ -174,9 +176,11 @@ impl LaneHistory {
         state.has_queued || !state.in_flight.is_empty()
     }
 
-    /// Returns the end of the last attempt by a job without an earlier one.
-    pub(super) fn last_first_attempt(&self) -> Nanos {
-        self.state.lock().last_first_attempt
+    /// Returns the end of the first failure since the last success, if only jobs that failed before are left: others
+    /// go first, so that two of them in a row show it.
+    pub(super) fn failing_without_others(&self) -> Option<Nanos> {
+        let state = self.state.lock();
+        state.failing_since.filter(|_| state.repeats >= 2)
     }
 
     /// Returns true if a job that failed before lets others go first, once for each outcome, while the API is down or
@@ -212,11 +216,14 @@ impl LaneHistory {
         let before = state.recent.len();
         state.recent.retain(|known| known.job != sign.job);
         let is_first = state.recent.len() == before;
-        if is_first {
-            state.last_first_attempt = state.last_first_attempt.max(sign.ended);
-        }
+        let is_served = sign.outcome == SignKind::Served;
+        state.repeats = if is_first || is_served { 0 } else { state.repeats + 1 };
+        state.failing_since = match state.failing_since {
+            _ if is_served => None,
+            known => known.or(Some(sign.ended)),
+        };
         state.aside.clear();
-        state.is_abandoned &= !is_first && sign.outcome != SignKind::Served;
+        state.is_abandoned &= !is_first && !is_served;
         if state.recent.len() == MAX_SIGNS {
             state.recent.pop_front();
         }

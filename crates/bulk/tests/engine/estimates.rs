@@ -141,17 +141,13 @@ async fn compare_everywhere(case: &str, world: &World, jobs: Vec<JobSpec>, least
                 continue;
             }
             compared += 1;
-            // A sample for metrics is at most five seconds old.
             let known = Compared {
                 eta: eta.expect("an estimate"),
                 truth,
             };
-            let stale = if *eta == shown {
-                Duration::from_secs(6)
-            } else {
-                Duration::ZERO
-            };
-            if !known.is_within(least + stale) {
+            // The metric counts whole seconds.
+            let rounded = if *eta == shown { SECOND } else { Duration::ZERO };
+            if !known.is_within(least + rounded) {
                 wrong.push((at, *who, known));
             }
         }
@@ -374,6 +370,40 @@ async fn every_eta_is_true_again_after_an_outage() {
         truth: ended.since(read),
     };
     assert!(compared.is_true(), "{compared:?}");
+}
+
+// While the API is probed, the estimate was gone.
+#[tokio::test(start_paused = true)]
+async fn an_eta_is_known_while_an_api_is_probed() {
+    let world = Plan::with_user_defaults("30/s", LATENCY).start().await;
+    world.submit("all", gets("a", 3_000)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let outage = Script::new().rule(ScriptMatch::always(), MockResponse::status(503));
+    world.mock.rewrite(outage);
+    let upstream = world.client.upstream("mock").expect("known");
+    let target = upstream.group("default").expect("there");
+    let mut probed = 0;
+    while probed < 20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        if upstream.state(target) == HealthState::HalfOpen {
+            let progress = world.engine.progress(&name("all")).await.expect("read").expect("known");
+            assert!(progress.eta.is_some(), "{:?}", progress.waits);
+            probed += 1;
+        }
+    }
+}
+
+// One response asks for 30 s, and the API then serves as before: the speed grows back within seconds.
+#[tokio::test(start_paused = true)]
+async fn an_eta_is_true_after_a_retry_after() {
+    let world = Plan::with_user_defaults("10/s", LATENCY).start().await;
+    let asks = MockResponse::status(429).header("retry-after", "30");
+    let at = Duration::from_secs(30)..Duration::from_secs(60);
+    world
+        .mock
+        .rewrite(Script::new().rule(ScriptMatch::always().between(at).first(1), asks));
+    let compared = compare(&world, gets("t", 600), Duration::from_secs(32)).await;
+    assert_true("retry-after", &compared);
 }
 
 // The last job waits for its second attempt: both estimates include the wait. While its action is paused, neither the

@@ -73,7 +73,7 @@ async fn every_deferral_counts_one_backoff() {
 }
 
 // 4,000 jobs at ten a second: critical until fewer than 290 wait, which is after 371 seconds. Most computed
-// waits are longer than two minutes.
+// waits are longer than two minutes, and none is cut off: the scheduler defers nothing.
 #[tokio::test(start_paused = true)]
 async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
     let world = Plan::limited("10/s").start().await;
@@ -81,7 +81,7 @@ async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
     let begun = world.now();
     world.submit("a", gets("acme", 4_000)).await;
     let mut alerts = Vec::new();
-    while alerts.len() < 4 {
+    while alerts.len() < 2 {
         match events.recv().await {
             Ok(BulkEvent::Alert { alert, raised, tenant }) => {
                 assert_eq!(tenant.as_str(), "acme");
@@ -92,14 +92,9 @@ async fn a_lasting_critical_level_raises_an_alert_and_its_end_clears_it() {
         }
     }
     let order: Vec<_> = alerts.iter().map(|one| (one.0, one.1)).collect();
-    assert_eq!(
-        order.first_chunk(),
-        Some(&[(CongestionAlert::Capped, true), (CongestionAlert::Critical, true)]),
-        "{alerts:?}"
-    );
-    let critical = alerts.iter().find(|one| one.0 == CongestionAlert::Critical);
-    assert!(critical.is_some_and(|one| (300..=310).contains(&one.2)), "{alerts:?}");
-    assert!(alerts.iter().skip(2).all(|one| !one.1), "{alerts:?}");
+    let critical = CongestionAlert::Critical;
+    assert_eq!(order, [(critical, true), (critical, false)], "{alerts:?}");
+    assert!((300..=310).contains(&alerts[0].2), "{alerts:?}");
 }
 
 // 10,050 tenants with a job each, and after all of them by name one with 50: it has the most, and the sum

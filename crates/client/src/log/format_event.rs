@@ -107,6 +107,7 @@ fn transition<'a>(
         .with(key::FROM, transition.from.name())
         .with(key::TO, transition.to.name())
         .with(key::REASON, transition.reason.name())
+        .with(key::FAILURES, transition.figures.failures)
         .with_gauges(vitals)
         .with_subject(event, group)
 }
@@ -248,10 +249,16 @@ const fn refused_limit<'a>(reason: &RefusalReason) -> Option<LogValue<'a>> {
 
 fn retry_or_lookup(event: &Event) -> Record<'_> {
     let record = match &event.what {
-        EventKind::Retrying { attempt, delay, reason } => Record::new(level(event), "client")
+        EventKind::Retrying {
+            attempt,
+            delay,
+            retry_after,
+            reason,
+        } => Record::new(level(event), "client")
             .with(key::EVENT, "retry")
             .with(key::REASON, reason.name())
             .with(key::SLEEP, *delay)
+            .with_or_dash(key::RETRY_AFTER, *retry_after)
             .with_subject(event, None)
             .with(key::ATTEMPT, *attempt),
         EventKind::Unresolved { error } => Record::new(level(event), "client")

@@ -50,8 +50,8 @@ macro_rules! emit_at {
             let fields = TracingFields::new(&format_event::record($event), &$observer.scrubber);
             emit_fields!($level, fields,
                 COMP: text, STATE: text, EVENT: text, FROM: text, TO: text, REASON: text, SLEEP: text,
-                STREAK: number, ERROR_RATE: ratio, RATE: text, SEM: number, RETRY_AFTER: text, API: text,
-                GROUP: text, ENDPOINT: text, METHOD: text, PATH: text, STATUS: text, LATENCY: number,
+                FAILURES: number, STREAK: number, ERROR_RATE: ratio, RATE: text, SEM: number, RETRY_AFTER: text,
+                API: text, GROUP: text, ENDPOINT: text, METHOD: text, PATH: text, STATUS: text, LATENCY: number,
                 ATTEMPT: number, CIRCUIT: text, WAITED: number, REQUEST_ID: text, TRACE_ID: text,
                 PERMIT: number, COST: number, POSITION: number, LIMIT: text, WINDOW: text, CAP: text,
                 REMAINING: number, CAPACITY: number, CONFIGURED: text, EVIDENCE: text, USED: ratio,

@@ -321,6 +321,7 @@ pub(crate) mod key {
     pub(crate) const TO: Key = "to";
     pub(crate) const REASON: Key = "reason";
     pub(crate) const SLEEP: Key = "sleep";
+    pub(crate) const FAILURES: Key = "failures";
     pub(crate) const STREAK: Key = "consec429";
     pub(crate) const ERROR_RATE: Key = "err_rate_30s";
     pub(crate) const RATE: Key = "rate";

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{OutcomeClass, Retryability};
+use outflow_core::{Decision, Nanos, OutcomeClass, Retryability};
 
 use super::CallState;
 use super::attempt::FinishedAttempt;
@@ -70,14 +70,13 @@ impl CallState<'_> {
     fn kept_position(&self, attempt: &FinishedAttempt) -> Option<Duration> {
         let verdict = &attempt.verdict;
         let rules = &self.client.api.rules;
-        let mode = self.request.spec.mode.unwrap_or(rules.mode);
         let waits = rules.when_asleep == WhenAsleep::Wait;
         let lowered = verdict.limit_feedback == LimitFeedback::Lowered;
         let is_path = verdict.limit_feedback == LimitFeedback::PathThrottled;
         let throttled = verdict.effect == OutcomeClass::Throttled && waits && !is_path && !self.is_unprotected();
         let has_returns = self.stats.returns < MAX_RETURNS;
         let keeps = (verdict.was_probe && waits) || ((lowered || throttled) && has_returns);
-        if !keeps || mode != WaitMode::Wait || !self.is_in_first_wait(verdict.retry_after.unwrap_or_default()) {
+        if !keeps || self.mode() != WaitMode::Wait || !self.is_in_first_wait(verdict.retry_after.unwrap_or_default()) {
             return None;
         }
         if lowered || verdict.was_probe || verdict.retry_after.is_some() {
@@ -105,14 +104,24 @@ impl CallState<'_> {
         delay <= waits_on && self.time_left().is_none_or(|remaining| delay < remaining)
     }
 
-    /// Returns our backoff, or the server's wait if that is longer.
+    /// Returns our backoff, or the server's wait if that is longer. A call that does not wait for its permit sleeps
+    /// until it can start: the first starts after a wait are spread, and it would be refused some milliseconds too early.
     fn delay(&self, attempt: &FinishedAttempt) -> Duration {
         let retry = self.stats.retries.saturating_add(1);
         let backoff = self.client.api.retry.backoff.delay(retry, fastrand::u64(..));
-        attempt
-            .verdict
-            .retry_after
-            .map_or(backoff, |requested| requested.max(backoff))
+        let Some(requested) = attempt.verdict.retry_after else {
+            return backoff;
+        };
+        let upstream = &self.client.upstream;
+        let start = match upstream.check(self.request.target) {
+            Decision::WaitUntil(at) if self.mode() == WaitMode::Reject && at < Nanos::MAX => at.since(upstream.now()),
+            Decision::WaitUntil(_) | Decision::Allow(()) | Decision::Never => Duration::ZERO,
+        };
+        requested.max(backoff).max(start)
+    }
+
+    fn mode(&self) -> WaitMode {
+        self.request.spec.mode.unwrap_or(self.client.api.rules.mode)
     }
 
     /// Returns the caller's remaining time, if it is limited.

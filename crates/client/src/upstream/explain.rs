@@ -21,6 +21,7 @@ mod state_cause;
 mod status_reason;
 
 use std::fmt;
+use std::time::Duration;
 
 use outflow_core::{Nanos, Rate};
 
@@ -88,6 +89,26 @@ pub struct WaitEstimate {
     pub position: usize,
     /// The start if nothing else happens, if it is known.
     pub eta: Option<Nanos>,
+    /// The calls whose responses it waits for, where the question is about a call and not its wait in the queue.
+    pub unanswered: Option<UnansweredCalls>,
+}
+
+/// Calls in flight that hold units of a limit until their responses come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnansweredCalls {
+    /// The number of calls.
+    pub count: usize,
+    /// The age of the oldest.
+    pub oldest: Duration,
+    /// The start of a waiting call if none of them gets a response.
+    pub start: Nanos,
+}
+
+impl UnansweredCalls {
+    /// Returns true if they are worth a sentence: most calls have a response sooner.
+    const fn are_late(&self) -> bool {
+        self.oldest.as_secs() > 0
+    }
 }
 
 impl WaitReason {
@@ -120,6 +141,16 @@ impl fmt::Display for WaitReason {
             Self::Cooldown => f.write_str("the API asked to wait, and calls then start one after another"),
             Self::State(cause) => cause.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for UnansweredCalls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (calls, oldest) = (
+            if self.count == 1 { "call has" } else { "calls have" },
+            ReadableSpan(self.oldest),
+        );
+        write!(f, "{} {calls} no response yet, the oldest for {oldest}", self.count)
     }
 }
 

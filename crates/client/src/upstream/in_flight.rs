@@ -42,7 +42,18 @@ pub(super) struct InFlightAttempt {
     ticket: HealthTicket,
     granted: Nanos,
     pub(super) excess: ExcessCost,
+    /// True if a failure says nothing about the API.
+    expects_failure: bool,
     pub(super) marks: Option<Box<LimitMarks>>,
+}
+
+/// A sent attempt without a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnansweredAttempt {
+    pub(super) sent: Nanos,
+    /// The latest instant at which it can arrive.
+    pub(super) until: Nanos,
+    pub(super) cost: Cost,
 }
 
 /// Receipts of the group's limits and of the shared limits.

@@ -76,6 +76,14 @@ impl Permit {
         }
     }
 
+    /// Marks a call that failed before while the API served others: another failure of its server says nothing about
+    /// the health of the API.
+    pub fn expect_failure(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.with(|state, _| state.expect_failure(self.attempt));
+        }
+    }
+
     /// Returns the time that the call waited for it.
     pub const fn waited(&self) -> Duration {
         self.waited

@@ -88,7 +88,7 @@ fn a_throttled_attempt_is_logged_with_its_state_and_numbers() {
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=HalfOpen event=state_transition from=Throttle \
-                 to=HalfOpen reason=success_window_ok sleep=0s {vitals} retry_after=- api=tmdb group=movies seq=2"
+                 to=HalfOpen reason=success_window_ok failures=0 sleep=0s {vitals} retry_after=- api=tmdb group=movies seq=2"
             ),
             format!(
                 "{HEAD}INFO comp=ratelimiter state=Throttle event=cooldown sleep=2s {vitals} \
@@ -168,7 +168,8 @@ fn every_other_event_has_its_line() {
             ratelimiter("WARN", "event=usage_high api=tmdb group=movies used=0.85"),
             ratelimiter("WARN", "event=malformed_headers api=tmdb count=2"),
             ratelimiter("INFO", "event=foreign_use api=tmdb group=movies count=5"),
-            "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s api=tmdb attempt=1 trace_id=-".into(),
+            "lvl=INFO comp=client event=retry reason=timeout sleep=0.9s retry_after=- api=tmdb attempt=1 trace_id=-"
+                .into(),
             "lvl=WARN comp=client event=unresolved reason=no_such_name api=tmdb trace_id=-".into(),
             "lvl=DEBUG comp=cache event=lookup reason=stale api=tmdb trace_id=-".into(),
             "lvl=WARN comp=cache event=disk reason=elsewhere".into(),
@@ -217,6 +218,7 @@ fn a_transition_is_logged_with_the_figures_that_led_to_it() {
     let line = line.unwrap_or_else(|| panic!("no transition in {text}"));
     assert!(line.contains("from=Normal to=Throttle reason=streak"), "{line}");
     assert!(line.contains(" consec429=3 err_rate_30s=0.75 "), "{line}");
+    assert!(line.contains(" failures=3 "), "{line}");
     let last = text.lines().rfind(|line| line.contains("event=429"));
     let last = last.unwrap_or_else(|| panic!("no 429 in {text}"));
     assert!(

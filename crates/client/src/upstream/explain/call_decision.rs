@@ -1,8 +1,10 @@
 //! The outcome of a call, before it is made.
 
+use std::fmt::Write as _;
+
 use outflow_core::Nanos;
 
-use super::{ReadableSpan, WaitEstimate, WaitReason};
+use super::{ReadableSpan, UnansweredCalls, WaitEstimate, WaitReason};
 use crate::event::CacheLabel;
 use crate::refusal::{Refusal, RefusalReason};
 
@@ -104,15 +106,23 @@ impl CallDecision {
 }
 
 fn describe_wait(estimate: &WaitEstimate, now: Nanos) -> String {
-    let WaitEstimate { reason, position, eta } = estimate;
+    let WaitEstimate {
+        reason, position, eta, ..
+    } = estimate;
+    let late = estimate.unanswered.filter(UnansweredCalls::are_late);
     // Calls in flight may take their time, and so may the calls ahead.
-    let when = match eta.map(|at| ReadableSpan(at.since(now))) {
+    let mut when = match eta.map(|at| ReadableSpan(at.since(now))) {
         Some(span) => format!("would go in {span} at the earliest"),
         None => "would wait for an unknown time".to_owned(),
     };
+    if let Some(late) = &late {
+        let span = ReadableSpan(late.start.since(now));
+        let _infallible = write!(when, ", and in {span} if no response comes");
+    }
+    let why = late.map_or_else(|| reason.to_string(), |late| format!("{reason}; {late}"));
     match position {
-        0 => format!("it {when}: {reason}"),
-        1 => format!("it {when}, behind 1 other call: {reason}"),
-        _ => format!("it {when}, behind {position} other calls: {reason}"),
+        0 => format!("it {when}: {why}"),
+        1 => format!("it {when}, behind 1 other call: {why}"),
+        _ => format!("it {when}, behind {position} other calls: {why}"),
     }
 }

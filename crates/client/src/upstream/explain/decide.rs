@@ -29,6 +29,7 @@ impl AdmissionState {
             self.pool.circuits.get_mut(circuit).slow_start.end();
         }
         let decision = self.decide_open(request, now);
+        let decision = self.add_unanswered(request, decision, now);
         self.pool.circuits.get_mut(circuit).slow_start = slow_start;
         decision
     }
@@ -59,6 +60,7 @@ impl AdmissionState {
             reason: WaitReason::Turn,
             position: 0,
             eta: Some(from),
+            unanswered: None,
         };
         self.wait_or_refuse_estimate(request, estimate.into(), now)
     }
@@ -68,6 +70,17 @@ impl AdmissionState {
         match self.find_refusal(request, &estimate, waiting, now) {
             Some(reason) => refuse(reason, estimate.wait.eta, now),
             None => CallDecision::Wait(estimate.wait),
+        }
+    }
+
+    /// Adds the calls in flight that a waiting call waits for.
+    fn add_unanswered(&mut self, request: AcquireRequest, decision: CallDecision, now: Nanos) -> CallDecision {
+        match decision {
+            CallDecision::Wait(wait) => CallDecision::Wait(WaitEstimate {
+                unanswered: self.estimator(request.group, now).find_unanswered(request, &wait),
+                ..wait
+            }),
+            decision => decision,
         }
     }
 

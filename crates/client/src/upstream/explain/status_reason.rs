@@ -1,11 +1,12 @@
 //! What binds the calls of a circuit now, for reports.
 
-use outflow_core::{HealthSnapshot, HealthState, Nanos};
+use outflow_core::{Cost, HealthSnapshot, HealthState, Nanos};
 use smol_str::SmolStr;
 
 use super::super::permit_pool::PermitPool;
 use super::super::report::{CircuitRate, ReportCollector};
-use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause, WaitReason};
+use super::super::wait_queue::QueueAhead;
+use super::{LimitRates, LoweredLimit, ReadableSpan, StateCause, UnansweredCalls, WaitReason};
 use crate::rules::HealthScope;
 
 impl PermitPool {
@@ -121,24 +122,38 @@ impl ReportCollector<'_> {
         let used = current.filter_map(|(number, group)| group.used_limits().map(|_| number));
         let mut numbers: Vec<_> = used.collect();
         numbers.retain(|group| self.pool.circuits.index_for(*group) == circuit);
-        let used_up = numbers.into_iter().find_map(|group| self.used_up_limit(group))?;
+        let (group, used_up) = numbers
+            .into_iter()
+            .find_map(|group| Some((group, self.used_up_limit(group)?)))?;
         let reason = WaitReason::Limit {
             rate: used_up.rates.effective,
             lowered: None,
         };
-        Some((format!("{reason}: calls that cannot wait are refused"), Some(used_up)))
+        let late = self.estimator().unanswered(group, QueueAhead::default(), Cost::ONE);
+        let late = with_late_calls(late);
+        Some((
+            format!("{reason}{late}: calls that cannot wait are refused"),
+            Some(used_up),
+        ))
     }
 
     fn reason_of_waiters(&mut self, circuit: usize) -> Option<(String, Option<OwnedRates>)> {
         let waiting = self.wait.waiting_under(circuit);
         let mut groups = self.wait.busy_groups().iter().copied();
         let group = groups.find(|group| self.pool.circuits.index_for(*group) == circuit)?;
-        let reason = self.estimator().first_reason(group)?;
-        let limit = match &reason {
+        let wait = self.estimator().first_wait(group)?;
+        let limit = match &wait.reason {
             WaitReason::Limit { .. } => self.used_up_limit(group),
             _ => None,
         };
         let calls = if waiting == 1 { "call waits" } else { "calls wait" };
-        Some((format!("{waiting} {calls}: {reason}"), limit))
+        let late = with_late_calls(wait.unanswered);
+        Some((format!("{waiting} {calls}: {}{late}", wait.reason), limit))
     }
+}
+
+/// Returns the end of a sentence about a limit that late calls hold.
+fn with_late_calls(calls: Option<UnansweredCalls>) -> String {
+    let late = calls.filter(UnansweredCalls::are_late);
+    late.map_or_else(String::new, |late| format!("; {late}"))
 }

@@ -23,6 +23,15 @@ pub(in crate::upstream) struct ResponseInProgress {
     pub(in crate::upstream) circuit: usize,
     /// Recorded with the end of the body if the response is a success so far.
     ticket: Option<HealthTicket>,
+    expects_failure: bool,
+}
+
+impl ResponseInProgress {
+    /// Returns true for a failure of the server that is the call's own.
+    const fn expects(&self, effect: OutcomeClass) -> bool {
+        let is_failure = matches!(effect, OutcomeClass::ServerFailed | OutcomeClass::NetworkFailed);
+        self.expects_failure && is_failure
+    }
 }
 
 /// An attempt that was sent.
@@ -96,6 +105,13 @@ impl AdmissionState {
         }
     }
 
+    /// Notes that a failure of an attempt would say nothing about the API.
+    pub(in crate::upstream) fn expect_failure(&mut self, attempt: usize) {
+        if let Some(known) = self.pool.in_flight.get_mut(attempt) {
+            known.expects_failure = true;
+        }
+    }
+
     /// Refunds an unused permit.
     pub(in crate::upstream) fn refund(&mut self, attempt: usize, now: Nanos) {
         let pool = &mut self.pool;
@@ -141,6 +157,7 @@ impl AdmissionState {
             subject: known.subject(),
             circuit: known.circuit,
             ticket: Some(known.ticket),
+            expects_failure: known.expects_failure,
         };
         let cause = self.pool.record_path(known.circuit, effect, result, now);
         let is_about_path = cause != PathThrottle::Unknown;
@@ -164,7 +181,9 @@ impl AdmissionState {
         }
         let figures = match effect {
             OutcomeClass::Success => None,
-            _ if is_lowered || is_about_path => self.record(&mut response, classified.outcome.explained(), now),
+            _ if is_lowered || is_about_path || response.expects(effect) => {
+                self.record(&mut response, classified.outcome.explained(), now)
+            }
             _ => self.record(&mut response, classified.outcome, now),
         };
         // The event of a throttle response counts that response, with the figures before a reset.
@@ -218,7 +237,11 @@ impl AdmissionState {
         let report = self.pool.reader().read_attempt(result);
         let classified = self.pool.settings.policy.classify(&report);
         let effect = classified.outcome.effect();
-        let figures = self.record(&mut response, classified.outcome, now);
+        let outcome = match response.expects(effect) {
+            true => classified.outcome.explained(),
+            false => classified.outcome,
+        };
+        let figures = self.record(&mut response, outcome, now);
         let end = ReportedEnd {
             attempt: report,
             effect,

@@ -6,7 +6,7 @@ use super::super::admission_check::{BlockedBy, StartGrant, StartRequest};
 use super::super::limits::{ArrivalCount, Overdraft, ScopeReceipt};
 use super::super::permit::AttemptResult;
 use super::super::permit_pool::PermitPool;
-use super::{ExcessCost, InFlightAttempt, LimitMarks, ReceiptPair};
+use super::{ExcessCost, InFlightAttempt, LimitMarks, ReceiptPair, UnansweredAttempt};
 
 /// Result of stamping receipts again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,7 @@ impl PermitPool {
             ticket,
             granted: now,
             excess: ExcessCost::default(),
+            expects_failure: false,
             marks,
         }))
     }
@@ -51,6 +52,25 @@ impl PermitPool {
         circuit.start(now, ticket);
         let wakeup = circuit.health.next_wakeup();
         self.effects.arm_timer(wakeup.unwrap_or(Nanos::MAX));
+    }
+
+    /// Returns the attempts in flight of a group, or of all, that hold units of its limits.
+    pub(in crate::upstream) fn unanswered(&self, group: Option<u32>) -> Vec<UnansweredAttempt> {
+        let timeout = self.settings.timeout;
+        let attempts = self.in_flight.attempts.iter().map(|(_, attempt)| attempt);
+        let counted = attempts.filter_map(|attempt| {
+            let receipt = match group {
+                Some(group) if group == attempt.group => attempt.receipts.own.as_ref()?,
+                Some(_) => return None,
+                None => attempt.receipts.shared.as_ref()?,
+            };
+            Some(UnansweredAttempt {
+                sent: attempt.granted,
+                until: attempt.granted.saturating_add(timeout),
+                cost: receipt.cost(),
+            })
+        });
+        counted.collect()
     }
 
     /// Records the usage at the start, once responses of this API had hints to compare it with.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outflow_core::{Accounting, Cost, Decision, Limit, LimitKind, MeterStatus, Nanos, Rate, UnitCost};
 
 use super::super::explain::LimitRates;
+use super::super::in_flight::UnansweredAttempt;
 use super::super::wait_queue::QueueAhead;
 use super::ScopeLimits;
 use super::limit_state::LimitState;
@@ -53,6 +54,22 @@ impl ScopeLimits {
             cost: self.fitting_cost(cost).units(),
         };
         self.find_last_fit(time, ahead.and(itself))
+    }
+
+    /// Returns the earliest fit if no call in flight gets a response.
+    pub(in crate::upstream) fn find_fit_if_lost(
+        &mut self,
+        time: FitTime,
+        ahead: QueueAhead,
+        cost: Cost,
+        in_flight: &[UnansweredAttempt],
+    ) -> EarliestFit {
+        let lost = in_flight.iter().map(|attempt| (attempt.cost, attempt.until));
+        let lost = self.meters.with_lost(time.now, lost);
+        let known = std::mem::replace(&mut self.meters, lost);
+        let fit = self.find_fit(time, ahead, cost);
+        self.meters = known;
+        fit
     }
 
     /// Returns the earliest fit of the last of some calls.

@@ -165,6 +165,7 @@ impl AdmissionState {
             reason: WaitReason::Turn,
             position: 0,
             eta: Some(from),
+            unanswered: None,
         };
         self.stay_or_refuse(request, key, estimate.into(), now)
     }

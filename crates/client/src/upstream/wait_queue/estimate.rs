@@ -6,7 +6,7 @@
 //!
 //! It is computed, not simulated: a queue of ten thousand would be simulated for each call that joins.
 
-use outflow_core::{Decision, Nanos};
+use outflow_core::{Cost, Decision, Nanos};
 
 use super::super::circuit::BlockReason;
 use super::super::explain::LimitRates;
@@ -15,7 +15,7 @@ use super::super::permit_pool::PermitPool;
 use super::super::report::LimitScope;
 use super::{AcquireRequest, NEWCOMER, QueueAhead, QueuePosition, WaitQueues, WaiterState};
 use crate::rules::WhenAsleep;
-use crate::upstream::{LoweredLimit, StateCause, WaitEstimate, WaitReason};
+use crate::upstream::{LoweredLimit, StateCause, UnansweredCalls, WaitEstimate, WaitReason};
 
 /// Estimate of a start, and the deadline that is too early for it.
 #[derive(Debug)]
@@ -93,6 +93,7 @@ impl WaitEstimator<'_> {
                 reason: WaitReason::Turn,
                 position: 0,
                 eta: Some(from),
+                unanswered: None,
             }),
             WaiterState::Detached | WaiterState::Dispatched { .. } | WaiterState::Refused(_) => None,
         }
@@ -130,7 +131,45 @@ impl WaitEstimator<'_> {
             reason: self.reason(request.group, blocked, fit),
             position: usize::try_from(ahead.count).unwrap_or(usize::MAX),
             eta: (eta > self.now && !endless).then_some(eta),
+            unanswered: None,
         }
+    }
+
+    /// Returns the calls in flight whose responses a waiting call needs for its start at the estimated instant.
+    pub(in crate::upstream) fn find_unanswered(
+        &mut self,
+        request: AcquireRequest,
+        wait: &WaitEstimate,
+    ) -> Option<UnansweredCalls> {
+        let eta = wait.eta.filter(|_| matches!(wait.reason, WaitReason::Limit { .. }))?;
+        let ahead = self.ahead(request.group, request, self.number(request));
+        let calls = self.unanswered(request.group, ahead, request.cost)?;
+        (calls.start > eta).then_some(calls)
+    }
+
+    /// Returns the calls in flight that hold units of a group's limits, and the start without their responses.
+    pub(in crate::upstream) fn unanswered(
+        &mut self,
+        group: u32,
+        ahead: QueueAhead,
+        cost: Cost,
+    ) -> Option<UnansweredCalls> {
+        let now = self.now;
+        let time = FitTime {
+            now,
+            from: now,
+            pace: FitPace::Current,
+        };
+        let (own, all) = (self.pool.unanswered(Some(group)), self.pool.unanswered(None));
+        let fit = self.pool.own(group, now).find_fit_if_lost(time, ahead, cost, &own);
+        let shared = self.pool.limits.shared.find_fit_if_lost(time, ahead, cost, &all);
+        let held = if shared.at > fit.at { all } else { own };
+        let oldest = held.iter().map(|attempt| attempt.sent).min()?;
+        Some(UnansweredCalls {
+            count: held.len(),
+            oldest: now.since(oldest),
+            start: shared.at.max(fit.at),
+        })
     }
 
     /// Returns the first cause in the order of [`explain`](super::super::explain).
@@ -169,10 +208,12 @@ impl WaitEstimator<'_> {
         limits.rates_of(fit.limit?, self.now)
     }
 
-    /// Returns the cause that delays the first waiter of a group.
-    pub(in crate::upstream) fn first_reason(&mut self, group: u32) -> Option<WaitReason> {
+    /// Returns the wait of the first waiter of a group.
+    pub(in crate::upstream) fn first_wait(&mut self, group: u32) -> Option<WaitEstimate> {
         let (_, key) = self.wait.group(group).head(self.wait.aging)?;
-        Some(self.explain_waiter(key)?.reason)
+        let wait = self.explain_waiter(key)?;
+        let unanswered = self.find_unanswered(self.wait.request(key)?, &wait);
+        Some(WaitEstimate { unanswered, ..wait })
     }
 
     fn ahead(&self, group: u32, request: AcquireRequest, number: u64) -> QueueAhead {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use http::Method;
 use outflow::core::{HealthOverride, Priority};
 use outflow::{CacheDirective, CallDecision, WaitMode};
-use outflow_mock::{Latency, MockResponse, Quota, ThrottleResponse};
+use outflow_mock::{Fault, Latency, MockResponse, Quota, ThrottleResponse};
 
 use super::support::{ExplainBed, ExplainedCall};
 
@@ -58,7 +58,8 @@ fn config(random: &mut Rng) -> String {
 /// Lets the API have a past.
 async fn live(bed: &mut ExplainBed, random: &mut Rng) {
     for _ in 0..random.usize(1..4) {
-        match random.u32(0..8) {
+        match random.u32(0..9) {
+            8 => bed.answer_all(Fault::Hang),
             0 => bed.answer_all(MockResponse::status(503)),
             1 => bed.answer_all(ThrottleResponse::new(429, Duration::from_secs(2))),
             2 => bed.answer_all(ThrottleResponse::new(429, Duration::from_mins(1))),
@@ -66,7 +67,8 @@ async fn live(bed: &mut ExplainBed, random: &mut Rng) {
             4 => bed.mock.limit_to(Vec::new()),
             _ => bed.heal(),
         }
-        match random.u32(0..3) {
+        match random.u32(0..4) {
+            3 => bed.cut_off(random.usize(1..12)).await,
             0 => bed.calls(random.usize(1..12)).await,
             1 => bed.keep_busy(random.usize(1..12)).await,
             _ => {

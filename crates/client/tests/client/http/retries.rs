@@ -238,7 +238,9 @@ async fn a_retry_is_reported_and_delayed_by_its_rule() {
         .all()
         .into_iter()
         .filter_map(|event| match event.what {
-            EventKind::Retrying { attempt, delay, reason } => Some((attempt, delay, reason)),
+            EventKind::Retrying {
+                attempt, delay, reason, ..
+            } => Some((attempt, delay, reason)),
             _ => None,
         })
         .collect();
@@ -251,6 +253,33 @@ async fn a_retry_is_reported_and_delayed_by_its_rule() {
     let finished = recorder.finished();
     assert_eq!(finished.len(), 1);
     assert_eq!((finished[0].attempts, finished[0].code), (2, Some(200)));
+}
+
+// The server asks for a second and the first starts after it are spread: a call that does not wait for its permit was
+// refused when the second was over, and returned the 429. The mode is the subject.
+#[tokio::test(start_paused = true)]
+async fn a_retry_in_reject_mode_starts_when_it_can() {
+    for seed in 0..20 {
+        fastrand::seed(seed);
+        let asks = ThrottleResponse::new(429, Duration::from_secs(1));
+        let mock = scripted(Script::new().rule(ScriptMatch::always().first(1), asks));
+        let client = over_pipes(&mock, |api| {
+            api.rules = Rules::with_limit("10/s".parse().expect("valid"));
+            api.rules.mode = WaitMode::Reject;
+        });
+        let recorder = EventRecorder::subscribed_to(client.events());
+        let response = client.get("strict", "/").send().await.expect("a response");
+        assert_eq!((response.status().as_u16(), response.attempts()), (200, 2), "{seed}");
+        let asked = recorder.all().into_iter().find_map(|event| match event.what {
+            EventKind::Retrying { retry_after, .. } => retry_after,
+            _ => None,
+        });
+        assert_eq!(
+            asked,
+            Some(Duration::from_secs(1)),
+            "the event says what the server asked for"
+        );
+    }
 }
 
 // A keep-alive connection that the server closed while idle does not concern the caller.

@@ -42,6 +42,7 @@ pub(crate) fn permits(text: &str) -> Vec<EventKind> {
                 reason: WaitReason::Turn,
                 position: 4,
                 eta: Some(Nanos::from_millis(101_800)),
+                unanswered: None,
             },
         },
         EventKind::Admitted {
@@ -175,6 +176,7 @@ pub(crate) fn client(text: &str) -> Vec<EventKind> {
         EventKind::Retrying {
             attempt: 1,
             delay: Duration::from_millis(900),
+            retry_after: None,
             reason: FailureLabel::Timeout,
         },
         EventKind::Unresolved {

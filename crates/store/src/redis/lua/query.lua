@@ -124,8 +124,38 @@ local function first_cost(lane, tenant)
   return 1
 end
 
+-- Returns how many records of a list come up to the last of an action. Jobs of one submission are neighbours: some
+-- records are read, and then those around the last one that is the action's.
+local function up_to_last(list, name)
+  local function is_its(index)
+    local record = call('LINDEX', list, index)
+    local job = record and sound_record(record)
+    return job and job.action == name
+  end
+  local len = call('LLEN', list)
+  if len == 0 or is_its(len - 1) then return len end
+  local other, step = len - 1, max(1, floor(len / SAMPLED))
+  local its = other - step
+  while its >= 0 and not is_its(its) do other, its = its, its - step end
+  if its < 0 then return step > 1 and len or 0 end
+  while other - its > 1 do
+    local middle = floor((its + other) / 2)
+    if is_its(middle) then its = middle else other = middle end
+  end
+  return its + 1
+end
+
+-- Returns the jobs of a tenant up to the last of an action; those that came back go first.
+local function jobs_until(lane, tenant, slot, name)
+  local all = slot[9] + slot[10] + slot[11]
+  for class = 1, 3 do
+    if slot[5 + class] > 0 then all = all + up_to_last(list_key(lane, tenant, class), name) end
+  end
+  return all
+end
+
 -- Returns an action's waiting jobs, the start of the last, and its places: lane, tenant, jobs that
--- could start there, cost of one, jobs of the tenant there.
+-- could start there, cost of one, jobs of the tenant up to the last of them.
 local function left_of(name)
   local action, out, seen = action_of(name), { 0, 0 }, {}
   if not action or action.q == 0 then return out end
@@ -135,7 +165,7 @@ local function left_of(name)
     local lane = at and lane_of(at)
     if lane then
       local packed = call('HGET', lane.key, tenant)
-      local all = packed and ready(read_slot(packed)) or 0
+      local all = packed and jobs_until(lane, tenant, read_slot(packed), name) or 0
       out[#out + 1] = { at, tenant, min(action.q, all), first_cost(lane, tenant), all }
     end
     if lane and action.dl > 0 and not seen[at] then

@@ -10,7 +10,7 @@ use outflow_store::{
 };
 
 use super::{
-    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, jobs, last, name, settle, settle_all, submit,
+    StoreWorld, batch, claim, claim_one, claim_request_as, done, ids, job, jobs, last, name, settle, settle_all, submit,
 };
 
 async fn report(store: &impl JobStore, action: &str) -> ActionReport {
@@ -487,6 +487,20 @@ pub(crate) async fn remaining_work_is_listed_by_lane_and_tenant(world: &impl Sto
     assert_eq!(at("c"), None, "another action's");
     let nothing = store.remaining(&name("unknown")).await.expect("read");
     assert_eq!(nothing, outflow_store::RemainingWork::default());
+}
+
+// Three actions of one tenant, whose jobs go in the order of their submission.
+pub(crate) async fn remaining_work_counts_the_jobs_before_the_last_one(world: &impl StoreWorld) {
+    let store = world.store();
+    for (action, count) in [("first", 300), ("second", 500), ("third", 200)] {
+        let its = (0..count).map(|number| job("a", &format!("{action}-{number}")));
+        store.submit(batch(action, its.collect())).await.expect("taken");
+    }
+    for (action, until) in [("first", 300), ("second", 800), ("third", 1_000)] {
+        let left = store.remaining(&name(action)).await.expect("read");
+        let found: Vec<_> = left.places.iter().map(|place| place.until_last).collect();
+        assert_eq!(found, [until], "{action}: {left:?}");
+    }
 }
 
 // The last job of an action waits for its retry.
