@@ -234,6 +234,7 @@ fn program_json(event: &Event) -> Option<NamedFacts> {
         EventKind::Cache { lookup } => ("cache", json!({ "lookup": lookup.name() })),
         EventKind::Reloaded(reload) => ("reload", json!({ "outcome": reload.name() })),
         EventKind::Disk { state } => ("disk", json!({ "state": labels::disk_state(*state) })),
+        EventKind::Ledger { reason } => ("ledger", json!({ "reason": reason })),
         EventKind::Operated { group, action, who } => {
             ("operated", json!({ "group": group, "action": action, "who": who }))
         }

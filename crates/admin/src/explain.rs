@@ -136,7 +136,7 @@ impl WaitView {
 
     fn new(call: &ResolvedCall, decision: &CallDecision, now: Nanos) -> Self {
         let (limit, configured) = match decision.wait_reason() {
-            Some(WaitReason::Limit { rate, lowered }) => {
+            Some(WaitReason::Limit { rate, lowered, .. }) => {
                 let configured = lowered.map_or(*rate, |lowered| lowered.configured);
                 (Some(rate.to_string()), Some(configured.to_string()))
             }

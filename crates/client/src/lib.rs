@@ -61,8 +61,8 @@ pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, 
 pub use upstream::{
     Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
     EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
-    LimitSharing, LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, StateCause,
-    Target, UnansweredCalls, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    LimitSharing, LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, SharedUsage,
+    StateCause, Target, UnansweredCalls, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

@@ -54,7 +54,7 @@ pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
     CircuitRate, ConcurrencyBound, EffectiveLimit, GroupReport, HealthReport, LimitReport, LimitScope, RemainingQuota,
-    UpstreamReport, UsageHistory,
+    SharedUsage, UpstreamReport, UsageHistory,
 };
 pub use routing::InvalidRules;
 pub use shared::SharedTimer;

@@ -1,7 +1,7 @@
 //! Limits and their groups, as JSON.
 
 use outflow::core::{Limit, LimitDrift, Nanos};
-use outflow::{Group, GroupReport, LimitReport};
+use outflow::{Group, GroupReport, LimitReport, SharedUsage};
 use serde::Serialize;
 use smol_str::SmolStr;
 
@@ -19,6 +19,8 @@ pub(crate) struct LimitView {
     capacity: u64,
     remaining: u64,
     used_ppm: u64,
+    /// Usage by all processes that share it.
+    shared: Option<SharedUsageView>,
     count: u64,
     peak: u64,
     oldest_ms: Option<u64>,
@@ -60,6 +62,7 @@ impl LimitView {
             capacity: usage.limit,
             remaining: usage.remaining(),
             used_ppm: ppm(usage.weight, usage.limit),
+            shared: report.shared.map(SharedUsageView::from_usage),
             count: usage.count,
             peak: usage.peak.max(history.peak),
             oldest_ms: usage.oldest.map(|at| millis(now.since(at))),
@@ -82,6 +85,26 @@ impl LimitView {
 fn ppm(part: u64, total: u64) -> u64 {
     let parts = u128::from(part) * 1_000_000;
     u64::try_from(parts / u128::from(total.max(1))).unwrap_or(u64::MAX)
+}
+
+/// Usage of a limit by all processes.
+#[derive(Debug, Serialize)]
+struct SharedUsageView {
+    arrived: u64,
+    held: u64,
+    held_here: u64,
+    processes: usize,
+}
+
+impl SharedUsageView {
+    const fn from_usage(usage: SharedUsage) -> Self {
+        Self {
+            arrived: usage.arrived,
+            held: usage.held,
+            held_here: usage.held_here,
+            processes: usage.processes,
+        }
+    }
 }
 
 /// Difference between the configured rate and the evidence.

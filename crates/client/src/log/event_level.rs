@@ -37,6 +37,7 @@ pub(super) const fn level(event: &Event) -> Level {
             state: DiskState::Failing | DiskState::Elsewhere | DiskState::Unusable,
         }
         | EventKind::Meter { .. }
+        | EventKind::Ledger { reason: Some(_) }
         | EventKind::Unresolved { .. }
         | EventKind::Jobs { alarming: true, .. }
         | EventKind::Malformed { .. } => Level::WARN,

@@ -50,6 +50,10 @@ pub(super) fn record(event: &Event) -> Record<'_> {
             limit,
             event: meter,
         } => meter_warning(event, group.as_ref(), *limit, meter),
+        EventKind::Ledger { reason } => Record::new(level(event), RATE_LIMITER)
+            .with(key::EVENT, if reason.is_some() { "ledger_away" } else { "ledger_back" })
+            .with_subject(event, None)
+            .with_some(key::MESSAGE, reason.as_deref().map(LogValue::Text)),
         _ => limit_finding(event),
     }
 }

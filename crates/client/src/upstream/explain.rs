@@ -38,7 +38,7 @@ pub(super) use status_reason::OwnedRates;
 /// ```
 /// use outflow::WaitReason;
 ///
-/// let reason = WaitReason::Limit { rate: "35/s".parse()?, lowered: None };
+/// let reason = WaitReason::Limit { rate: "35/s".parse()?, lowered: None, processes: 1 };
 /// assert_eq!(reason.to_string(), "the limit of 35/s is used up");
 /// # Ok::<(), outflow::core::InvalidRate>(())
 /// ```
@@ -51,6 +51,8 @@ pub enum WaitReason {
         rate: Rate,
         /// Its distance from the configured rate, if it is lowered.
         lowered: Option<LoweredLimit>,
+        /// The number of processes that use it now, this one included.
+        processes: usize,
     },
     /// The ledger of the limits has not answered.
     Ledger,
@@ -128,8 +130,15 @@ impl WaitReason {
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Limit { rate, lowered } => {
-                write!(f, "the limit of {rate} is used up")?;
+            Self::Limit {
+                rate,
+                lowered,
+                processes,
+            } => {
+                match processes {
+                    0 | 1 => write!(f, "the limit of {rate} is used up")?,
+                    _ => write!(f, "the limit of {rate}, which {processes} processes share, is used up")?,
+                }
                 match lowered {
                     Some(lowered) => write!(f, "; {} is configured: {}", lowered.configured, lowered.cause()),
                     None => Ok(()),

@@ -98,6 +98,7 @@ impl GroupState {
             return limits.rates(now).collect();
         }
         let unused = |limit: &Limit| LimitRates {
+            processes: 1,
             configured: limit.rate(),
             adapted: limit.rate(),
             effective: limit.with_rate(health.effective(limit.rate())).rate(),

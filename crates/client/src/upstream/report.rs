@@ -94,14 +94,29 @@ impl fmt::Display for ConcurrencyBound {
 pub struct LimitReport {
     /// The limit in effect.
     pub limit: Limit,
-    /// Its usage.
+    /// Its usage by this process.
     pub usage: Usage,
+    /// Its usage by all processes, if they share it.
+    pub shared: Option<SharedUsage>,
     /// Its distance from the configured limit, as far as evidence lowered it.
     pub drift: Option<LimitDrift>,
     /// Its distance from the configured limit, with the cause that binds now.
     pub lowered: Option<LoweredLimit>,
     /// Its usage in recent windows.
     pub history: UsageHistory,
+}
+
+/// Usage of a limit by all processes that share it, as of the last answer of the ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SharedUsage {
+    /// The units that arrived and still count.
+    pub arrived: u64,
+    /// The units that processes hold, sent or not.
+    pub held: u64,
+    /// The part of these that this process holds.
+    pub held_here: u64,
+    /// The number of processes that hold or want units, this one included.
+    pub processes: usize,
 }
 
 /// Usage of a limit in recent windows.

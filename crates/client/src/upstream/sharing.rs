@@ -166,6 +166,14 @@ impl PermitPool {
         self.awaits_ledger(group, cost, now).then_some(source.patience)
     }
 
+    /// Returns the sentence about a ledger that does not answer, if one does not.
+    pub(super) fn ledger_failure(&self) -> Option<String> {
+        let groups = self.limits.groups.iter().filter_map(|group| group.known_limits());
+        let mut scopes = groups.chain([&self.limits.shared]);
+        let failure = scopes.find_map(|limits| limits.lease()?.failure());
+        failure.map(|failure| format!("the ledger of the shared limits does not answer: {failure}"))
+    }
+
     fn scopes(&self) -> impl Iterator<Item = AccountScope> + use<> {
         let groups = u32::try_from(self.limits.groups.len()).unwrap_or(u32::MAX);
         (0..groups).map(AccountScope::Group).chain([AccountScope::Api])

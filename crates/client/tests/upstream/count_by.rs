@@ -51,6 +51,7 @@ fn used_up(rate: &str) -> WaitReason {
     WaitReason::Limit {
         rate: parsed(rate),
         lowered: None,
+        processes: 1,
     }
 }
 
@@ -241,7 +242,14 @@ fn response_tokens_are_counted_when_reported() {
     let waits = bed.waiting(costing(&bed, 200));
     let rate = parsed("1000/min");
     let why = waits.explain().map(|estimate| estimate.reason);
-    assert_eq!(why, Some(WaitReason::Limit { rate, lowered: None }));
+    assert_eq!(
+        why,
+        Some(WaitReason::Limit {
+            rate,
+            lowered: None,
+            processes: 1
+        })
+    );
     bed.pass_until_just_before(secs(60));
     assert!(!waits.is_woken());
     bed.pass(secs(1));

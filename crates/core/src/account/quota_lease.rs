@@ -5,6 +5,7 @@
 //! its deadline. It sends one renewal at a time and repeats it unchanged until it is answered; after a
 //! refusal it drops everything and begins under a new name, because the account has counted it already.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -67,6 +68,8 @@ struct UnansweredRenewal {
     /// Time of the next repetition, once the ledger reported a failure.
     repeat_at: Nanos,
     failures: u32,
+    /// Reason of the last failure.
+    reason: String,
 }
 
 /// Calls that arrived at about the same time.
@@ -290,6 +293,7 @@ impl QuotaLease {
             first_sent: now,
             repeat_at: Nanos::MAX,
             failures: 0,
+            reason: String::new(),
         });
         request
     }
@@ -322,7 +326,8 @@ impl QuotaLease {
     pub fn fail(&mut self, now: Nanos, to: &Arc<LeaseRequest>, error: &LedgerError) {
         let unanswered = self.unanswered.as_mut();
         match (error, unanswered.filter(|sent| Arc::ptr_eq(&sent.request, to))) {
-            (LedgerError::Unreachable(_), Some(sent)) => {
+            (LedgerError::Unreachable(reason), Some(sent)) => {
+                sent.reason.clone_from(reason);
                 let wait = self
                     .terms
                     .repeat
@@ -362,8 +367,13 @@ impl QuotaLease {
 
     /// Returns true if the last renewal failed and is still unanswered.
     pub fn is_failing(&self) -> bool {
-        let unanswered = self.unanswered.as_ref();
-        unanswered.is_some_and(|sent| sent.failures > 0)
+        self.failure().is_some()
+    }
+
+    /// Returns the reason why the last renewal failed, if it did.
+    pub fn failure(&self) -> Option<&str> {
+        let unanswered = self.unanswered.as_ref().filter(|sent| sent.failures > 0);
+        unanswered.map(|sent| sent.reason.as_str())
     }
 
     /// Returns true until the first answer.

@@ -97,7 +97,7 @@ const fn title(cause: &RefusalReason) -> &'static str {
 fn with_wait_reason(problem: ProxyProblem, why: &WaitReason) -> ProxyProblem {
     let waits_for = problem.fact("waits_for", why.name());
     match why {
-        WaitReason::Limit { rate, lowered } => {
+        WaitReason::Limit { rate, lowered, .. } => {
             let problem = waits_for.fact("limit", rate.to_string());
             match lowered {
                 Some(lowered) => problem.fact("configured_limit", lowered.configured.to_string()),

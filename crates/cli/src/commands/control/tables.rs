@@ -73,6 +73,7 @@ pub(super) fn limits(snapshot: &Value) -> String {
         "in effect",
         "kind",
         "used",
+        "all processes",
         "next in",
         "reason",
     ]);
@@ -94,9 +95,21 @@ fn add_limits(table: &mut TextTable, api: &Value, owner: &Value, group: &str) {
             field(limit, "effective"),
             field(limit, "kind"),
             format!("{} of {}", field(limit, "used"), field(limit, "capacity")),
+            all_processes(limit),
             span(limit, "predicted_delay_ms"),
             field(limit, "lowered"),
         ]);
+    }
+}
+
+/// Formats the use of a limit by all processes that share it.
+fn all_processes(limit: &Value) -> String {
+    let shared = part(limit, "shared");
+    let number = |name| part(shared, name).as_u64().unwrap_or(0);
+    match (number("processes"), number("arrived") + number("held")) {
+        (0, _) => dash(),
+        (1, used) => format!("{used}, 1 process"),
+        (processes, used) => format!("{used}, {processes} processes"),
     }
 }
 

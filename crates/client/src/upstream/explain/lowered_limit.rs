@@ -76,6 +76,8 @@ pub(in crate::upstream) struct LimitRates {
     pub(in crate::upstream) effective: Rate,
     /// The duration of the drift that evidence caused.
     pub(in crate::upstream) drifting: Option<Duration>,
+    /// The number of processes that use it now.
+    pub(in crate::upstream) processes: usize,
 }
 
 impl LimitRates {

@@ -104,6 +104,9 @@ impl ReportCollector<'_> {
             let left = ReadableSpan(until.since(now));
             return Some((format!("the API asked to wait for another {left}"), None));
         }
+        if let Some(reason) = self.pool.ledger_failure() {
+            return Some((reason, None));
+        }
         if let Some((limit, lowered)) = self.pool.lowered_limit(circuit, &snapshot, now) {
             return Some((format!("the limit is {lowered}"), Some(limit)));
         }
@@ -127,6 +130,7 @@ impl ReportCollector<'_> {
             .find_map(|group| Some((group, self.used_up_limit(group)?)))?;
         let reason = WaitReason::Limit {
             rate: used_up.rates.effective,
+            processes: used_up.rates.processes,
             lowered: None,
         };
         let late = self.estimator().unanswered(group, QueueAhead::default(), Cost::ONE);

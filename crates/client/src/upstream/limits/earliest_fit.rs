@@ -103,6 +103,7 @@ impl ScopeLimits {
 
     /// Returns the rates of a limit that delays a call.
     pub(in crate::upstream) fn rates_of(&mut self, limit: FittingLimit, now: Nanos) -> Option<LimitRates> {
+        let processes = self.processes();
         match limit {
             FittingLimit::Index(index) => self.rates(now).nth(index),
             FittingLimit::Named(rate) => self
@@ -113,6 +114,7 @@ impl ScopeLimits {
                     adapted: rate,
                     effective: rate,
                     drifting: None,
+                    processes,
                 })),
         }
     }

@@ -11,6 +11,7 @@ use outflow_core::{
 };
 
 use super::{Overdraft, ScopeLimits};
+use crate::upstream::report::SharedUsage;
 
 /// Units that a call took from a scope.
 #[derive(Debug)]
@@ -94,6 +95,27 @@ impl ScopeLimits {
     pub(in crate::upstream) fn shared_use(&mut self, now: Nanos) -> Option<(u64, u64)> {
         let index = self.fullest_shared()?;
         self.use_of(index, now)
+    }
+
+    /// Returns the number of processes that use these limits now, this one included.
+    pub(super) fn processes(&self) -> usize {
+        self.lease.as_ref().map_or(1, |lease| lease.peers() + 1)
+    }
+
+    /// Returns the usage of a limit by all processes.
+    pub(super) fn shared_usage(&self, index: usize) -> Option<SharedUsage> {
+        let limit = self.configured.get(index)?;
+        let lease = self.lease.as_ref()?;
+        let used = lease.usage().iter().find(|used| is_same(used, limit))?;
+        let (free, in_flight) = lease.held();
+        let held = free.plus(in_flight);
+        let counts_cost = limit.measure().unit_cost().counts_cost();
+        Some(SharedUsage {
+            arrived: used.arrived,
+            held: used.held,
+            held_here: if counts_cost { held.cost } else { held.calls },
+            processes: self.processes(),
+        })
     }
 
     fn use_of(&mut self, index: usize, now: Nanos) -> Option<(u64, u64)> {

@@ -18,15 +18,20 @@ impl ScopeLimits {
         health: Option<&HealthSnapshot>,
     ) -> Vec<LimitReport> {
         let usage: Vec<_> = self.meters.usage(now, waiting).collect();
+        let shared: Vec<_> = (0..usage.len()).map(|index| self.shared_usage(index)).collect();
         let rates: Vec<_> = self.rates(now).collect();
+        let usage = usage.into_iter().zip(shared);
         let limits = self.meters.statuses(now).zip(usage).zip(&self.states).zip(rates);
         let report =
-            |((((limit, _), usage), state), rates): ((((&Limit, _), _), &LimitState), LimitRates)| LimitReport {
-                limit: *limit,
-                usage,
-                drift: state.adaptive.drift(now),
-                lowered: rates.lowered(health, now),
-                history: state.history(),
+            |((((limit, _), (usage, shared)), state), rates): ((((&Limit, _), _), &LimitState), LimitRates)| {
+                LimitReport {
+                    limit: *limit,
+                    usage,
+                    shared,
+                    drift: state.adaptive.drift(now),
+                    lowered: rates.lowered(health, now),
+                    history: state.history(),
+                }
             };
         limits.map(report).collect()
     }
@@ -45,8 +50,10 @@ impl ScopeLimits {
 
     /// Returns the rates of each limit.
     pub(in crate::upstream) fn rates(&mut self, now: Nanos) -> impl Iterator<Item = LimitRates> {
+        let processes = self.processes();
         let limits = self.meters.statuses(now).zip(&self.configured).zip(&self.states);
         limits.map(move |(((limit, _), configured), state)| LimitRates {
+            processes,
             configured: configured.rate(),
             adapted: state.adaptive.effective(),
             effective: limit.rate(),

@@ -183,6 +183,7 @@ impl WaitEstimator<'_> {
             (Some(BlockReason::Cooling { .. }), _) => WaitReason::Cooldown,
             (_, Some(rates)) => WaitReason::Limit {
                 rate: rates.effective,
+                processes: rates.processes,
                 lowered: self.lowered(circuit, &rates),
             },
             (Some(BlockReason::Full { max, rule, .. }), None) => WaitReason::Concurrency { most: max, rule },
