@@ -167,6 +167,20 @@ impl Account {
         has_facts || self.limits.iter().any(is_long) || holds()
     }
 
+    /// Returns every limit that counts, with its usage by all holders.
+    pub fn usage(&self) -> Vec<LimitUsage> {
+        let held = self.held();
+        self.limits
+            .iter()
+            .filter_map(|limit| self.usage_of(limit, held))
+            .collect()
+    }
+
+    /// Returns the units that each holder holds.
+    pub fn leases(&self) -> Vec<LeaseUnits> {
+        self.holders.iter().map(|holder| holder.held).collect()
+    }
+
     /// Returns true if nothing of it counts any more, so that a new account would be the same.
     pub fn is_unused(&mut self, now: Nanos) -> bool {
         self.advance(now);
@@ -304,15 +318,6 @@ impl Account {
 
     fn answer(&self, id: u64, facts_seen: u64) -> LeaseAnswer {
         let held = self.held();
-        let usage = |limit: &CountedLimit| {
-            Some(LimitUsage {
-                kind: limit.rule.kind(),
-                measure: limit.rule.key.measure,
-                rate: limit.rule.rate()?,
-                arrived: limit.arrived(self.latest),
-                held: limit.rule.units(held),
-            })
-        };
         let holder = self.holders.iter().find(|holder| holder.id == id);
         let others = self.holders.iter().filter(|holder| holder.id != id);
         LeaseAnswer {
@@ -320,9 +325,19 @@ impl Account {
             granted: holder.map(|holder| holder.granted).unwrap_or_default(),
             wait: holder.and_then(|holder| holder.wait),
             peers: others.filter(|holder| holder.is_active()).count(),
-            limits: self.in_force().filter_map(usage).collect(),
+            limits: self.in_force().filter_map(|limit| self.usage_of(limit, held)).collect(),
             facts: self.facts.unseen(facts_seen, self.latest),
         }
+    }
+
+    fn usage_of(&self, limit: &CountedLimit, held: LeaseUnits) -> Option<LimitUsage> {
+        Some(LimitUsage {
+            kind: limit.rule.kind(),
+            measure: limit.rule.key.measure,
+            rate: limit.rule.rate()?,
+            arrived: limit.arrived(self.latest),
+            held: limit.rule.units(held),
+        })
     }
 
     /// Moves to `now`. Units of holders that can no longer send arrive at their last moment.

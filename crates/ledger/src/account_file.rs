@@ -10,7 +10,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use outflow_core::{Account, Clock, ClockPair, Nanos};
+use outflow_core::{Account, Clock, ClockPair, LeaseUnits, LimitUsage, Nanos};
 
 use crate::account_copy::{AccountCopy, CopyHead};
 use crate::checkpoint::{self, CheckpointJob};
@@ -22,6 +22,8 @@ use crate::ledger_dir::LedgerDir;
 /// One account, opened at its first turn.
 #[derive(Debug)]
 pub(crate) struct AccountFile {
+    /// Empty for a file that was found in the directory.
+    name: String,
     paths: AccountPaths,
     timeline: HostTimeline,
     lock: Option<File>,
@@ -30,6 +32,17 @@ pub(crate) struct AccountFile {
     cached: Option<AccountCopy>,
     /// True if this process has used a file that is gone.
     lost_file: bool,
+}
+
+/// An account in a directory, as it is at this moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAccount {
+    /// Name of the account.
+    pub name: String,
+    /// Limits in force or in use, with their usage by all processes.
+    pub limits: Vec<LimitUsage>,
+    /// Units that each process holds.
+    pub leases: Vec<LeaseUnits>,
 }
 
 /// Files of one account.
@@ -91,11 +104,15 @@ impl AccountPaths {
 
 impl AccountFile {
     pub(crate) fn new(dir: &LedgerDir, timeline: HostTimeline, name: &str) -> Self {
-        Self::at(AccountPaths::new(dir, name), timeline)
+        Self {
+            name: name.to_owned(),
+            ..Self::at(AccountPaths::new(dir, name), timeline)
+        }
     }
 
     fn at(paths: AccountPaths, timeline: HostTimeline) -> Self {
         Self {
+            name: String::new(),
             paths,
             timeline,
             lock: None,
@@ -244,6 +261,8 @@ impl AccountFile {
         let zeros = vec![0; FILE_LENGTH];
         file_access::write_at(&file, &zeros, 0)?;
         write_head(&file)?;
+        let name = self.name.as_bytes();
+        file_access::write_at(&file, name.get(..NAME_LENGTH).unwrap_or(name), NAME_AT)?;
         fs::rename(&self.paths.new, &self.paths.ledger)?;
         Ok(file)
     }
@@ -275,6 +294,29 @@ impl AccountFile {
         });
         self.cached = Some(copy);
         Ok(job)
+    }
+
+    /// Reads an account with its name, as it is at this moment. It takes no lock, so no other process waits.
+    pub(crate) fn peek(
+        ledger: PathBuf,
+        timeline: HostTimeline,
+        clock: &dyn Clock,
+    ) -> io::Result<Option<StoredAccount>> {
+        let known = Self::at(AccountPaths::beside(ledger), timeline);
+        let file = file_access::open(&known.paths.ledger)?;
+        let mut name = [0; NAME_LENGTH];
+        file_access::read_at(&file, &mut name, NAME_AT)?;
+        let name = String::from_utf8_lossy(&name);
+        let copy = known.choose_copy(&file, &CopyHeads::read(&file)?)?;
+        Ok(copy.map(|(copy, _)| {
+            let LoadedAccount { mut copy, now } = known.resume(copy, clock.moment());
+            let _it_may_be_unused = copy.account.is_unused(now);
+            StoredAccount {
+                name: name.trim_end_matches('\0').to_owned(),
+                limits: copy.account.usage(),
+                leases: copy.account.leases(),
+            }
+        }))
     }
 
     /// Removes the files of an account of which nothing counts any more.
@@ -430,6 +472,9 @@ const FORMAT: u64 = 1;
 const FORMAT_AT: u64 = 8;
 const GENERATION_AT: u64 = 16;
 const RETIRED_AT: u64 = 24;
+const NAME_AT: u64 = 64;
+/// Longer names are cut: they are for people.
+const NAME_LENGTH: usize = 256;
 /// One page, so that a write of a copy never touches the head's.
 const HEAD_SPACE: u64 = 4_096;
 /// Space for four limits of 2.4 kB, the facts and about two hundred processes.
@@ -446,7 +491,7 @@ const SHORT_MEMORY: Duration = Duration::from_secs(10);
 mod tests {
     use std::os::unix::fs::symlink;
 
-    use outflow_core::{LeaseAnswer, LeaseRenewal, LeaseUnits, Limit, ManualClock, QuotaWant, WallTime};
+    use outflow_core::{LeaseAnswer, LeaseRenewal, Limit, ManualClock, QuotaWant, WallTime};
 
     use super::*;
 

@@ -6,16 +6,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use outflow_core::{
-    Account, Clock, FactsObserver, LeaseAnswer, LeaseRequest, LedgerError, Nanos, QuotaLedger, RenewalReply,
-};
+use outflow_core::{Clock, FactsObserver, LeaseAnswer, LeaseRequest, LedgerError, Nanos, QuotaLedger, RenewalReply};
 
-use crate::account_file::{AccountFile, LEDGER};
+use crate::account_file::AccountFile;
 use crate::checkpoint::CheckpointWriter;
 use crate::host_timeline::HostTimeline;
 use crate::ledger_dir::{LedgerDir, OpenLedgerError};
@@ -45,8 +42,6 @@ enum LedgerRequest {
     },
     /// A reply once everything before it is done.
     Flush(Sender<()>),
-    /// A reply with a copy of every account.
-    List(Sender<Vec<(String, Account)>>),
 }
 
 impl HostLedger {
@@ -80,14 +75,6 @@ impl HostLedger {
         let (done, is_done) = channel();
         let sent = self.requests.send(LedgerRequest::Flush(done));
         sent.is_ok() && is_done.recv_timeout(patience).is_ok()
-    }
-
-    /// Returns a copy of every account that this process uses.
-    pub fn accounts(&self, patience: Duration) -> Vec<(String, Account)> {
-        let (reply, accounts) = channel();
-        let sent = self.requests.send(LedgerRequest::List(reply));
-        let listed = sent.is_ok().then(|| accounts.recv_timeout(patience).ok());
-        listed.flatten().unwrap_or_default()
     }
 }
 
@@ -173,9 +160,6 @@ impl LedgerWorker {
             LedgerRequest::Flush(done) => {
                 let _the_caller_may_be_gone = done.send(());
             }
-            LedgerRequest::List(reply) => {
-                let _the_caller_may_be_gone = reply.send(self.list());
-            }
         }
     }
 
@@ -199,15 +183,6 @@ impl LedgerWorker {
             watch.seen = generation;
         }
         answer.map_err(LedgerError::Refused)
-    }
-
-    fn list(&mut self) -> Vec<(String, Account)> {
-        let clock = Arc::clone(&self.clock);
-        let accounts = self.accounts.iter_mut().filter_map(|(name, used)| {
-            let (account, _) = used.file.turn(&*clock, |account, _| account.clone()).ok()?;
-            Some((name.clone(), account))
-        });
-        accounts.collect()
     }
 
     /// Notifies observers of facts that other processes wrote. The account of an API has those of its groups.
@@ -241,11 +216,9 @@ impl LedgerWorker {
     }
 
     fn remove_unused_accounts(&self) {
-        let Ok(entries) = fs::read_dir(self.dir.path()) else {
+        let Ok(ledgers) = self.dir.ledgers() else {
             return;
         };
-        let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        let ledgers = files.filter(|path| path.extension().is_some_and(|extension| extension == LEDGER));
         for ledger in ledgers.take(MOST_REMOVALS) {
             let _another_process_may_use_it = AccountFile::remove_unused(ledger, self.timeline, &*self.clock);
         }

@@ -8,9 +8,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use outflow_core::Clock;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::account_file::{AccountFile, LEDGER, StoredAccount};
 use crate::file_access;
+use crate::host_timeline::HostTimeline;
 
 /// The directory of a host's accounts.
 #[derive(Debug, Clone)]
@@ -67,6 +70,27 @@ impl LedgerDir {
         let hash = blake3::keyed_hash(&self.key, credential);
         let (first, _) = hash.as_bytes().split_first_chunk().unwrap_or((&[0; 8], &[]));
         u64::from_le_bytes(*first)
+    }
+
+    /// Returns every account, by name.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn accounts(&self, clock: &dyn Clock) -> io::Result<Vec<StoredAccount>> {
+        let timeline = HostTimeline::of_host();
+        let mut accounts = Vec::new();
+        for ledger in self.ledgers()? {
+            // A file may disappear while this reads, or belong to a newer version.
+            accounts.extend(AccountFile::peek(ledger, timeline, clock).ok().flatten());
+        }
+        accounts.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(accounts)
+    }
+
+    /// Returns the files of all accounts.
+    pub(crate) fn ledgers(&self) -> io::Result<impl Iterator<Item = PathBuf> + use<>> {
+        let files = fs::read_dir(&self.path)?.filter_map(|entry| Some(entry.ok()?.path()));
+        Ok(files.filter(|path| path.extension().is_some_and(|extension| extension == LEDGER)))
     }
 
     /// Returns the path of an account's file with this extension.

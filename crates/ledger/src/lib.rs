@@ -16,5 +16,6 @@ mod host_timeline;
 mod ledger_dir;
 mod ledger_thread;
 
+pub use account_file::StoredAccount;
 pub use host_ledger::HostLedger;
 pub use ledger_dir::{LedgerDir, OpenLedgerError};

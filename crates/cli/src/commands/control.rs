@@ -8,12 +8,17 @@ mod tables;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
+use outflow::SystemClock;
 use outflow::config::read_duration;
-use serde_json::json;
+use outflow::core::LimitUsage;
+use outflow_ledger::{LedgerDir, StoredAccount};
+use serde_json::{Value, json};
 
 use crate::admin_client::{AdminTarget, encoded, path};
+use crate::config::ProgramConfig;
 use crate::exit::Exit;
 
 /// Show the use of the limits of a running program.
@@ -21,6 +26,9 @@ use crate::exit::Exit;
 pub(crate) struct LimitsCommand {
     /// Show only this API.
     api: Option<String>,
+    /// Show the accounts that the programs of this user share on this host, without asking a program.
+    #[arg(long, conflicts_with = "api")]
+    shared: bool,
     #[command(flatten)]
     target: AdminTarget,
 }
@@ -119,6 +127,10 @@ pub(super) fn reload(target: &AdminTarget) -> anyhow::Result<Exit> {
 
 impl LimitsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
+        if self.shared {
+            let accounts = shared_accounts(&self.target.admin.config.sources()?.read()?)?;
+            return self.target.print(&accounts, tables::accounts);
+        }
         let snapshot = self.target.get("/v1/snapshot")?;
         let Some(api) = self.api else {
             return self.target.print(&snapshot, tables::limits);
@@ -127,6 +139,26 @@ impl LimitsCommand {
         let limits = self.target.get(&path(["v1", "apis", &api]))?;
         self.target.print(&json!({ "apis": [limits] }), tables::limits)
     }
+}
+
+/// Reads the accounts of the directory that a configuration names.
+fn shared_accounts(config: &ProgramConfig) -> anyhow::Result<Value> {
+    let path = config
+        .client
+        .shared
+        .ledger_dir()
+        .context("no variable names a state directory: set `shared.dir`")?;
+    let accounts = LedgerDir::open(path)?.accounts(&SystemClock::new())?;
+    let accounts: Vec<_> = accounts.iter().map(account_json).collect();
+    Ok(json!({ "dir": path, "accounts": accounts }))
+}
+
+fn account_json(account: &StoredAccount) -> Value {
+    let limit =
+        |limit: &LimitUsage| json!({ "limit": limit.rate.to_string(), "arrived": limit.arrived, "held": limit.held });
+    let limits: Vec<_> = account.limits.iter().map(limit).collect();
+    let leases: Vec<_> = account.leases.iter().map(|lease| lease.calls).collect();
+    json!({ "account": account.name, "limits": limits, "leases": leases })
 }
 
 impl ExplainCommand {

@@ -166,8 +166,30 @@ fn a_flush_waits_for_what_was_asked_before() {
     let mut process = host.process(1);
     process.lease("10/s", 1).expect("a turn");
     assert!(process.ledger.flush(Duration::from_secs(30)));
-    let accounts = process.ledger.accounts(Duration::from_secs(30));
-    assert_eq!(accounts.len(), 1);
+}
+
+// The command that shows them runs in a process of its own.
+#[test]
+fn accounts_are_listed_with_their_usage_and_leases() {
+    let host = Host::new();
+    let (mut first, mut second) = (host.process(1), host.process(2));
+    first.lease("10/min", 3).expect("a turn");
+    second.lease("10/min", 4).expect("a turn");
+    let list = || {
+        let dir = LedgerDir::open(host.path()).expect("it is readable");
+        dir.accounts(&*host.clock).expect("it is readable")
+    };
+    let accounts = list();
+    let [account] = &accounts[..] else {
+        panic!("{accounts:?}");
+    };
+    assert_eq!(account.name, "api");
+    assert_eq!(account.leases, [LeaseUnits::new(3, 3), LeaseUnits::new(4, 4)]);
+    assert_eq!((account.limits[0].arrived, account.limits[0].held), (0, 7));
+    // Both are gone, and their calls count as arrived.
+    host.clock.advance(Duration::from_secs(20));
+    let account = list().pop().expect("it still counts");
+    assert_eq!((account.leases.len(), account.limits[0].arrived), (0, 7));
 }
 
 #[cfg(unix)]

@@ -98,7 +98,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     },
     CrateRow {
         name: "outflow-cli",
-        own: "outflow-core outflow-sync outflow-store outflow-config outflow outflow-bulk outflow-listener \
+        own: "outflow-core outflow-sync outflow-ledger outflow-store outflow-config outflow outflow-bulk outflow-listener \
               outflow-sidecar outflow-admin outflow-simulate outflow-mock",
         foreign: "anyhow arc-swap blake3 bytes clap clap_complete clap_mangen csv http \
                   http-body-util hyper hyper-util indicatif notify percent-encoding secrecy \

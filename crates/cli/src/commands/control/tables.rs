@@ -113,6 +113,24 @@ fn all_processes(limit: &Value) -> String {
     }
 }
 
+/// Formats the accounts that processes share.
+pub(super) fn accounts(document: &Value) -> String {
+    let mut table = TextTable::new(["account", "limit", "arrived", "held", "held by"]);
+    for account in list(document, "accounts") {
+        let leases: Vec<String> = list(account, "leases").iter().map(Value::to_string).collect();
+        for limit in list(account, "limits") {
+            table.row([
+                field(account, "account"),
+                field(limit, "limit"),
+                field(limit, "arrived"),
+                field(limit, "held"),
+                if leases.is_empty() { dash() } else { leases.join(" + ") },
+            ]);
+        }
+    }
+    format!("{}\nin {}\n", table.text(), field(document, "dir"))
+}
+
 /// Formats the wait estimate of a call.
 pub(super) fn wait_estimate(estimate: &Value) -> String {
     let mut output = String::new();
