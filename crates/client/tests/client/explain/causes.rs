@@ -133,6 +133,7 @@ async fn explain_of_a_lowered_limit_names_the_configured_one() {
     let Some(WaitReason::Limit {
         rate,
         lowered: Some(lowered),
+        ..
     }) = said.wait_reason()
     else {
         panic!("{text}");
