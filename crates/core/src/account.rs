@@ -348,7 +348,9 @@ impl Account {
         for limit in &mut self.limits {
             limit.advance(latest, wall_offset);
         }
-        for holder in self.holders.iter().filter(|holder| holder.is_gone(latest)) {
+        let mut gone: Vec<_> = self.holders.iter().filter(|holder| holder.is_gone(latest)).collect();
+        gone.sort_unstable_by_key(|holder| (holder.last_arrival(), holder.id));
+        for holder in gone {
             for limit in &mut self.limits {
                 limit.count(holder.last_arrival(), limit.rule.units(holder.held));
             }

@@ -32,7 +32,7 @@ pub use embedded::{EmbeddedStore, Writer};
 pub use error::StoreError;
 pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, SubmitResult};
 pub use name::{InvalidName, Name};
-pub use redis::{RedisOptions, RedisStore, ReplicaWait};
+pub use redis::{RedisAccount, RedisLedger, RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult};
 pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
 pub use tenant::{

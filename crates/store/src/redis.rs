@@ -24,11 +24,13 @@ mod dead_letters;
 mod error_map;
 mod failover;
 mod job_codec;
+mod ledger;
 mod options;
 mod paging;
 mod reply;
 mod scope_ops;
 mod script_call;
+mod script_transport;
 mod scripts;
 mod server_info;
 mod settle;
@@ -45,6 +47,7 @@ use std::sync::Arc;
 
 use outflow_sync::Mutex;
 
+pub use self::ledger::{RedisAccount, RedisLedger};
 pub use self::options::{RedisOptions, ReplicaWait};
 use self::script_call::ScriptRunner;
 use self::submit_batcher::SubmitBatcher;

@@ -57,6 +57,9 @@ pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
     if words.contains("OTHERFORM") {
         return StoreError::refused(OTHER_FORM);
     }
+    if words.contains("LOSTLEDGER") {
+        return StoreError::lost("redis lost the accounts of the shared limits: they stay closed for a window");
+    }
     if words.contains("LOSTQUEUE") {
         return queue_lost();
     }

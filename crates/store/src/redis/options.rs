@@ -74,6 +74,11 @@ impl RedisOptions {
         Ok(())
     }
 
+    /// Returns the beginning of all keys.
+    pub(super) fn prefix(&self) -> String {
+        format!("{{{}}}:", self.queue)
+    }
+
     /// Opens the client. The library's error about a bad address may repeat the password, so it is
     /// replaced.
     pub(super) fn client(&self) -> Result<Client, StoreError> {

@@ -1,7 +1,5 @@
-//! Script calls: functions where the server has them, scripts elsewhere. A script that the server
-//! forgot is sent again in full.
+//! Calls of the queue's scripts, which know the queue's identity.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +14,7 @@ use super::failover::{CONFIRMED, Failover, UNCONFIRMED};
 use super::job_codec::micros;
 use super::options::{RedisOptions, ReplicaWait};
 use super::reply::{self, ScriptReply};
+use super::script_transport::ScriptTransport;
 use super::scripts::{KEYS, ScriptStep, Scripts};
 use super::server_info::ServerInfo;
 use super::submit::random_word;
@@ -34,10 +33,7 @@ pub(super) struct ScriptRunner {
     epoch: Mutex<String>,
     data_loss: DataLoss,
     failover: Failover,
-    /// Set if the server is known to have functions.
-    functions: AtomicBool,
-    /// Set if the server denies functions to this user.
-    functions_denied: AtomicBool,
+    transport: ScriptTransport,
 }
 
 /// Call of one script with its arguments.
@@ -57,18 +53,6 @@ impl ScriptCall<'_> {
     pub(super) fn push(&mut self, argument: impl ToRedisArgs) {
         self.arguments.arg(argument);
     }
-
-    /// Builds the command that passes the arguments.
-    fn command(&self, name: &str, target: &str) -> Cmd {
-        let mut command = cmd(name);
-        command.arg(target);
-        for argument in self.arguments.args_iter() {
-            if let redis::Arg::Simple(bytes) = argument {
-                command.arg(bytes);
-            }
-        }
-        command
-    }
 }
 
 impl ScriptRunner {
@@ -78,13 +62,12 @@ impl ScriptRunner {
             replicated: RedisConnection::new(client.clone(), config.clone(), options.timeout),
             connection: RedisConnection::new(client, config, options.timeout),
             scripts: Scripts::new(),
-            prefix: format!("{{{}}}:", options.queue),
+            prefix: options.prefix(),
             replica_wait: options.wait_replicas,
             epoch: Mutex::default(),
             data_loss: DataLoss::default(),
             failover: Failover::default(),
-            functions: AtomicBool::new(false),
-            functions_denied: AtomicBool::new(false),
+            transport: ScriptTransport::default(),
         }
     }
 
@@ -161,10 +144,9 @@ impl ScriptRunner {
                 return Err(error_map::queue_lost());
             }
         }
-        let answer = match self.try_function(connection, call).await {
-            Some(answer) => answer,
-            None => self.run_script(connection, call).await,
-        };
+        let library = &self.scripts.library;
+        let sent = (call.step, &call.arguments);
+        let answer = self.transport.run(connection, self, library, sent).await;
         answer.inspect_err(|error| {
             // A call that began before the reinitialization says nothing about the new queue.
             if error.is_lost() && call.epoch == self.epoch() {
@@ -178,44 +160,6 @@ impl ScriptRunner {
         match self.data_loss.queue_state() {
             QueueState::Recoverable => self.reinitialize().await,
             QueueState::Intact | QueueState::LossReported => Ok(()),
-        }
-    }
-
-    /// Runs the function of a step, or returns `None` if functions are unavailable.
-    async fn try_function(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> Option<StoreResult<Value>> {
-        if !self.functions.load(Ordering::Relaxed) || self.functions_denied.load(Ordering::Relaxed) {
-            return None;
-        }
-        let command = call.command("FCALL", &call.step.function);
-        let mut answer = connection.send(self, &command).await;
-        if answer.as_ref().is_err_and(error_map::is_unknown_script) {
-            let mut load = cmd("FUNCTION");
-            load.arg("LOAD").arg(&self.scripts.library);
-            // Another process may have loaded it first; the call itself shows if it exists.
-            answer = match connection.send(self, &load).await {
-                Err(error) if error_map::is_forbidden(&error) => Err(error),
-                // A full server takes no library, but scripts.
-                Err(error) if error.is_full() => return None,
-                _ => connection.send(self, &command).await,
-            };
-        }
-        if answer.as_ref().is_err_and(error_map::is_forbidden) {
-            self.functions_denied.store(true, Ordering::Relaxed);
-            return None;
-        }
-        Some(answer)
-    }
-
-    async fn run_script(&self, connection: &RedisConnection, call: &ScriptCall<'_>) -> StoreResult<Value> {
-        let command = call.command("EVALSHA", &call.step.hash);
-        match connection.send(self, &command).await {
-            Err(error) if error_map::is_unknown_script(&error) => {
-                let mut load = cmd("SCRIPT");
-                load.arg("LOAD").arg(&call.step.text);
-                connection.send(self, &load).await?;
-                connection.send(self, &command).await
-            }
-            answer => answer,
         }
     }
 
@@ -280,7 +224,7 @@ impl ConnectionSetup for ScriptRunner {
             .await
             .map_err(|error| error_map::map_connect_error(&error))?;
         let server = ServerInfo::parse(&info)?;
-        self.functions.store(server.has_functions, Ordering::Relaxed);
+        self.transport.set_server(&server);
         let answer: Value = self
             .init_command(&server)
             .query_async(wire)
