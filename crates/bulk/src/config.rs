@@ -81,7 +81,7 @@ pub enum BulkStore {
 impl BulkStore {
     /// Returns the server's options. The wait for replicas gets half of the timeout, so that its failure can be
     /// reported in time.
-    pub(crate) fn redis_options(&self) -> Option<RedisOptions> {
+    pub fn redis_options(&self) -> Option<RedisOptions> {
         let Self::Redis(redis) = self else {
             return None;
         };

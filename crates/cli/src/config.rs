@@ -9,6 +9,8 @@ use outflow_admin::AdminConfig;
 use outflow_bulk::config::BulkConfig;
 use outflow_sidecar::ServerConfig;
 
+use crate::shared_ledger;
+
 /// All sections of a configuration file.
 #[derive(Clone, Debug)]
 pub struct ProgramConfig {
@@ -34,9 +36,10 @@ impl ProgramConfig {
         client.shared.limits.get_or_insert(SharedLimits::Auto);
         let server: ServerConfig = document.read(environment);
         let admin: AdminConfig = document.read(environment);
-        let bulk = document.read(environment);
+        let bulk: BulkConfig = document.read(environment);
         let listeners = [("server", &server.listen), ("admin", &admin.listen)];
         self_loop::check_apis(&document, &client.apis, listeners);
+        shared_ledger::check(&document, &client.shared, &bulk);
         Ok(Self {
             client: client.with_summary(document.close(&SECTIONS)?),
             server,

@@ -22,6 +22,7 @@ mod program;
 mod public_listener_token;
 mod reload;
 mod sd_notify;
+mod shared_ledger;
 mod signals;
 mod terminal;
 

@@ -16,12 +16,14 @@ use outflow::core::HealthOverride;
 use outflow::{InitError, Outflow, OverrideNote, SpawnError, SystemClock, Tasks, Upstream};
 use outflow_bulk::{OpenError, RunningEngine};
 use outflow_listener::{ActivatedSockets, ListenAddr, ListenError, ListenTarget, Listener, SocketPurpose};
+use outflow_store::StoreError;
 
 use crate::app_state::AppState;
 use crate::config::ProgramConfig;
 use crate::config_sources::ConfigSources;
 use crate::public_listener_token::ProgramExposure;
 use crate::reload;
+use crate::shared_ledger;
 
 /// The running program.
 pub struct Program {
@@ -67,7 +69,8 @@ impl Program {
         if let Some(section) = exposure.missing_token(&config) {
             return Err(StartError::Unguarded(section));
         }
-        let client = Outflow::init(config.client.clone()).map_err(StartError::Client)?;
+        let shared = shared_ledger::client_config(&config).map_err(StartError::Ledger)?;
+        let client = Outflow::init(shared).map_err(StartError::Client)?;
         check_cache_dir(&client, &config)?;
         if sources.offline {
             force_sleep(client.upstreams());
@@ -196,6 +199,8 @@ pub enum StartError {
     InUse(PathBuf),
     /// The client could not be built.
     Client(InitError),
+    /// The ledger of the shared limits cannot be opened.
+    Ledger(StoreError),
     /// The bulk engine cannot start.
     Bulk(OpenError),
     /// Tasks cannot be spawned.
@@ -223,6 +228,7 @@ impl fmt::Display for StartError {
                 dir.display()
             ),
             Self::Client(why) => why.fmt(f),
+            Self::Ledger(why) => why.fmt(f),
             Self::Bulk(why) => why.fmt(f),
             Self::Tasks(why) => why.fmt(f),
         }

@@ -21,9 +21,11 @@ mod shared;
 mod unreachable_routes;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use outflow_config::TableReader;
 use outflow_config::value_readers::read_name;
+use outflow_core::QuotaLedger;
 use secrecy::SecretString;
 
 pub use layers::load;
@@ -34,7 +36,7 @@ pub use outflow_config::{
     show_name, show_value,
 };
 pub use sections::{CacheSection, LogLevel, LogSection, MetricsSettings, NdjsonTarget};
-pub use shared::{SharedLimits, SharedSection};
+pub use shared::{SharedLimits, SharedRedis, SharedSection};
 
 use crate::api::Api;
 pub use crate::log::LineFormat as LogFormat;
@@ -71,6 +73,8 @@ pub struct Config {
     pub cache: CacheSection,
     /// Limits that processes share. A library shares none unless the file says so.
     pub shared: SharedSection,
+    /// Ledger of the shared limits, instead of the one that `shared` names.
+    pub ledger: Option<Arc<dyn QuotaLedger>>,
     /// Files that the configuration names and that were read with it: keys and tokens.
     pub files: Vec<PathBuf>,
     /// Every secret of the document, of other sections too. No log line contains one.
@@ -109,6 +113,7 @@ impl Config {
             metrics: document.read(environment),
             cache: document.read(environment),
             shared: document.read(environment),
+            ledger: None,
             ..Self::from(read_apis(&document.root(), environment))
         }
     }
@@ -143,6 +148,7 @@ impl From<Vec<Api>> for Config {
             metrics: MetricsSettings::default(),
             cache: CacheSection::default(),
             shared: SharedSection::default(),
+            ledger: None,
             files: Vec::new(),
             secrets: Vec::new(),
             warnings: Diagnostics::default(),

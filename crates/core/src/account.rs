@@ -25,7 +25,7 @@ pub use account_words::InvalidAccount;
 use counted_limit::{ArrivalHistory, CountedLimit, LimitRule};
 use fair_order::FairBounds;
 use holder::Holder;
-pub use ledger::{FactsObserver, LeaseRequest, LedgerError, QuotaLedger, RenewalReply};
+pub use ledger::{FactsObserver, LeaseRequest, LedgerError, LedgerTerms, QuotaLedger, RenewalReply};
 pub use quota_lease::{LeaseMark, LeaseTerms, QuotaLease};
 pub use renewal::{
     CallArrivals, FactUpdate, LeaseAnswer, LeaseRenewal, LeaseUnits, LimitUsage, QuotaWant, RenewalRefusal, SharedFacts,
@@ -145,6 +145,15 @@ impl Account {
         for limit in &mut self.limits {
             let missing = limit.rule.capacity.saturating_sub(limit.arrived(latest));
             limit.count(latest, missing);
+        }
+    }
+
+    /// Forgets all arrivals, so that every limit is open but for the units that holders have.
+    pub fn forget_arrivals(&mut self) {
+        self.unknown_before = 0;
+        for limit in &mut self.limits {
+            limit.history = CountedLimit::new(limit.rule).history;
+            limit.advance(self.latest, self.wall_offset);
         }
     }
 

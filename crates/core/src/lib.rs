@@ -49,8 +49,8 @@ mod utc_date;
 
 pub use account::{
     Account, CallArrivals, FactUpdate, FactsObserver, InvalidAccount, LeaseAnswer, LeaseMark, LeaseRenewal,
-    LeaseRequest, LeaseTerms, LeaseUnits, LedgerError, LimitUsage, MAX_FACT_WORDS, QuotaLease, QuotaLedger, QuotaWant,
-    RenewalRefusal, RenewalReply, SharedFacts,
+    LeaseRequest, LeaseTerms, LeaseUnits, LedgerError, LedgerTerms, LimitUsage, MAX_FACT_WORDS, QuotaLease,
+    QuotaLedger, QuotaWant, RenewalRefusal, RenewalReply, SharedFacts,
 };
 pub use adaptive::{AdaptiveLimit, AdaptiveMode, AdaptiveSnapshot, Evidence, LimitChange, LimitDrift, PassedUnits};
 pub use alert::{

@@ -69,13 +69,6 @@ impl HostLedger {
     pub const fn dir(&self) -> &LedgerDir {
         &self.dir
     }
-
-    /// Waits until every renewal so far is answered. Returns false if that takes longer than `patience`.
-    pub fn flush(&self, patience: Duration) -> bool {
-        let (done, is_done) = channel();
-        let sent = self.requests.send(LedgerRequest::Flush(done));
-        sent.is_ok() && is_done.recv_timeout(patience).is_ok()
-    }
 }
 
 impl QuotaLedger for HostLedger {
@@ -95,6 +88,16 @@ impl QuotaLedger for HostLedger {
     fn watch(&self, account: &str, observer: Weak<dyn FactsObserver>) {
         let account = account.to_owned();
         let _a_ledger_without_thread_has_no_news = self.requests.send(LedgerRequest::Watch { account, observer });
+    }
+
+    fn fingerprint(&self, credential: &[u8]) -> u64 {
+        self.dir.fingerprint(credential)
+    }
+
+    fn flush(&self, patience: Duration) -> bool {
+        let (done, is_done) = channel();
+        let sent = self.requests.send(LedgerRequest::Flush(done));
+        sent.is_ok() && is_done.recv_timeout(patience).is_ok()
     }
 }
 

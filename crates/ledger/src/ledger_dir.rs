@@ -87,6 +87,20 @@ impl LedgerDir {
         Ok(accounts)
     }
 
+    /// Forgets what an account has counted; its holders keep their units. Returns false if there is none.
+    ///
+    /// # Errors
+    /// If its file cannot be read or written.
+    pub fn forget(&self, account: &str, clock: &dyn Clock) -> io::Result<bool> {
+        if !self.file(account, LEDGER).exists() {
+            return Ok(false);
+        }
+        let mut file = AccountFile::new(self, HostTimeline::of_host(), account);
+        let forgotten = file.turn(clock, |account, _| account.forget_arrivals());
+        forgotten.map_err(io::Error::other)?;
+        Ok(true)
+    }
+
     /// Returns the files of all accounts.
     pub(crate) fn ledgers(&self) -> io::Result<impl Iterator<Item = PathBuf> + use<>> {
         let files = fs::read_dir(&self.path)?.filter_map(|entry| Some(entry.ok()?.path()));

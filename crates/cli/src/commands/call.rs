@@ -23,6 +23,7 @@ use super::config_args::{ConfigArgs, without_log};
 use crate::command_line::UsageError;
 use crate::exit::Exit;
 use crate::program::force_sleep;
+use crate::shared_ledger;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, show};
 
@@ -126,7 +127,7 @@ enum CacheArg {
 
 impl CallArgs {
     pub(super) fn run(self, method: Method, terminal: Terminal) -> anyhow::Result<Exit> {
-        let config = self.config.sources()?.read()?.client;
+        let config = shared_ledger::client_config(&self.config.sources()?.read()?)?;
         if config.api(&self.api).is_none() {
             return Err(unknown_api(&self.api, &config).into());
         }

@@ -3,22 +3,19 @@
 //!
 //! `--json` prints the response of the API; otherwise the output is a table.
 
+mod shared_accounts;
 mod tables;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
-use outflow::SystemClock;
 use outflow::config::read_duration;
-use outflow::core::LimitUsage;
-use outflow_ledger::{LedgerDir, StoredAccount};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use self::shared_accounts::SharedAccounts;
 use crate::admin_client::{AdminTarget, encoded, path};
-use crate::config::ProgramConfig;
 use crate::exit::Exit;
 
 /// Show the use of the limits of a running program.
@@ -26,9 +23,12 @@ use crate::exit::Exit;
 pub(crate) struct LimitsCommand {
     /// Show only this API.
     api: Option<String>,
-    /// Show the accounts that the programs of this user share on this host, without asking a program.
+    /// Show the accounts that programs share, on this host or on a server, without asking a program.
     #[arg(long, conflicts_with = "api")]
     shared: bool,
+    /// Forget what this account has counted, so that its limits are open at once.
+    #[arg(long, value_name = "ACCOUNT", requires = "shared")]
+    forget: Option<String>,
     #[command(flatten)]
     target: AdminTarget,
 }
@@ -128,8 +128,11 @@ pub(super) fn reload(target: &AdminTarget) -> anyhow::Result<Exit> {
 impl LimitsCommand {
     pub(crate) fn run(self) -> anyhow::Result<Exit> {
         if self.shared {
-            let accounts = shared_accounts(&self.target.admin.config.sources()?.read()?)?;
-            return self.target.print(&accounts, tables::accounts);
+            let accounts = SharedAccounts::open(&self.target.admin.config.sources()?.read()?)?;
+            if let Some(account) = &self.forget {
+                accounts.forget(account)?;
+            }
+            return self.target.print(&accounts.list()?, tables::accounts);
         }
         let snapshot = self.target.get("/v1/snapshot")?;
         let Some(api) = self.api else {
@@ -139,26 +142,6 @@ impl LimitsCommand {
         let limits = self.target.get(&path(["v1", "apis", &api]))?;
         self.target.print(&json!({ "apis": [limits] }), tables::limits)
     }
-}
-
-/// Reads the accounts of the directory that a configuration names.
-fn shared_accounts(config: &ProgramConfig) -> anyhow::Result<Value> {
-    let path = config
-        .client
-        .shared
-        .ledger_dir()
-        .context("no variable names a state directory: set `shared.dir`")?;
-    let accounts = LedgerDir::open(path)?.accounts(&SystemClock::new())?;
-    let accounts: Vec<_> = accounts.iter().map(account_json).collect();
-    Ok(json!({ "dir": path, "accounts": accounts }))
-}
-
-fn account_json(account: &StoredAccount) -> Value {
-    let limit =
-        |limit: &LimitUsage| json!({ "limit": limit.rate.to_string(), "arrived": limit.arrived, "held": limit.held });
-    let limits: Vec<_> = account.limits.iter().map(limit).collect();
-    let leases: Vec<_> = account.leases.iter().map(|lease| lease.calls).collect();
-    json!({ "account": account.name, "limits": limits, "leases": leases })
 }
 
 impl ExplainCommand {

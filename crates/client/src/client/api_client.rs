@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use outflow_core::{Nanos, RetryBudget};
-use outflow_ledger::{HostLedger, LedgerDir};
+use outflow_core::{Nanos, QuotaLedger, RetryBudget};
 use outflow_sync::Mutex;
 use secrecy::ExposeSecret as _;
 use smol_str::{SmolStr, format_smolstr};
@@ -27,8 +26,8 @@ pub(super) struct ClientDeps {
     pub(super) events: Events,
     pub(super) transport_deps: TransportDeps,
     pub(super) cache: Option<Cache>,
-    /// The accounts of this host, if its processes share limits.
-    pub(super) ledger: Option<HostLedger>,
+    /// The accounts of limits that processes share.
+    pub(super) ledger: Option<Arc<dyn QuotaLedger>>,
 }
 
 /// Response that equal calls share.
@@ -51,7 +50,7 @@ pub(crate) struct ApiClient {
     pub(crate) flights: Arc<SingleFlight<Result<SharedCall, ErrorKind>>>,
     /// Shared with its predecessors and successors: spent retries stay spent.
     pub(crate) retries: Arc<Mutex<RetryBudget>>,
-    ledger: Option<HostLedger>,
+    ledger: Option<Arc<dyn QuotaLedger>>,
 }
 
 /// State of a removed API, in case it comes back.
@@ -181,12 +180,11 @@ impl ApiClient {
         }
     }
 
-    /// Shares the limits with the processes of this host that call the same API with the same key.
+    /// Shares the limits with the processes that call the same API with the same key.
     fn share_limits(&self) {
         if let Some(ledger) = &self.ledger {
-            let account = account_name(&self.api, ledger.dir());
-            let ledger = Arc::new(ledger.clone());
-            self.upstream.share(LimitSharing::on_host(ledger, account));
+            let account = account_name(&self.api, &**ledger);
+            self.upstream.share(LimitSharing::new(Arc::clone(ledger), account));
         }
     }
 
@@ -199,7 +197,7 @@ impl ApiClient {
 
 /// Returns the account that an API's limits have: its own name for it, or the API's name, origin and credential. A
 /// fingerprint stands for the credential.
-fn account_name(api: &Api, dir: &LedgerDir) -> SmolStr {
+fn account_name(api: &Api, ledger: &dyn QuotaLedger) -> SmolStr {
     if let Some(account) = &api.account {
         return account.clone();
     }
@@ -210,7 +208,7 @@ fn account_name(api: &Api, dir: &LedgerDir) -> SmolStr {
         api.base_url.authority(),
         credential.unwrap_or_default()
     );
-    format_smolstr!("{}-{:016x}", api.name, dir.fingerprint(origin.as_bytes()))
+    format_smolstr!("{}-{:016x}", api.name, ledger.fingerprint(origin.as_bytes()))
 }
 
 /// A day: longer than cooldowns and sleeps in use.

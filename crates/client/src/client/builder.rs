@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use outflow_core::InvalidRetryBudget;
-use outflow_ledger::HostLedger;
+use outflow_core::{InvalidRetryBudget, QuotaLedger};
 use smol_str::SmolStr;
 
 use super::Outflow;
@@ -39,7 +38,7 @@ pub struct OutflowBuilder {
     events: Events,
     transport_deps: TransportDeps,
     cache: Option<Cache>,
-    ledger: Option<HostLedger>,
+    ledger: Option<Arc<dyn QuotaLedger>>,
 }
 
 impl OutflowBuilder {
@@ -81,8 +80,8 @@ impl OutflowBuilder {
         self
     }
 
-    /// Sets the accounts through which processes of a host share limits; the default is none.
-    pub fn ledger(mut self, ledger: impl Into<Option<HostLedger>>) -> Self {
+    /// Sets the accounts through which processes share limits; the default is none.
+    pub fn ledger(mut self, ledger: impl Into<Option<Arc<dyn QuotaLedger>>>) -> Self {
         self.ledger = ledger.into();
         self
     }

@@ -49,7 +49,10 @@ impl BackgroundServices {
     /// Builds a client with its background services.
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(cache_settings(&config.cache)).map_err(InitError::Cache)?;
-        let ledger = open_ledger(&config.shared).map_err(InitError::Ledger)?;
+        let ledger = match config.ledger.take() {
+            Some(ledger) => Some(ledger),
+            None => open_ledger(&config.shared)?,
+        };
         let apis = std::mem::take(&mut config.apis);
         let services = Self::new(&apis, config)?;
         let (tasks, events) = (&services.tasks, &services.events);

@@ -27,21 +27,12 @@ pub struct LimitSharing {
     pub ledger: Arc<dyn QuotaLedger>,
     /// Name of the account: the API, its origin and its credential. Each group has an account below it.
     pub account: SmolStr,
-    /// Term of a lease, and the time after which an unanswered renewal is repeated.
-    pub ttl: Duration,
-    /// Time for which a call in the mode `reject` waits for an answer of the ledger.
-    pub patience: Duration,
 }
 
 impl LimitSharing {
-    /// Shares through a ledger on this host, which answers within a millisecond.
-    pub fn on_host(ledger: Arc<dyn QuotaLedger>, account: SmolStr) -> Self {
-        Self {
-            ledger,
-            account,
-            ttl: Duration::from_secs(2),
-            patience: Duration::from_millis(5),
-        }
+    /// Shares through an account of a ledger.
+    pub fn new(ledger: Arc<dyn QuotaLedger>, account: SmolStr) -> Self {
+        Self { ledger, account }
     }
 }
 
@@ -200,9 +191,10 @@ impl PermitPool {
 impl AdmissionState {
     /// Begins to share the limits.
     fn begin_sharing(&mut self, sharing: &LimitSharing, now: Nanos) {
+        let terms = sharing.ledger.terms();
         self.pool.leases = Some(LeaseSource {
-            ttl: sharing.ttl,
-            patience: sharing.patience,
+            ttl: terms.ttl,
+            patience: terms.patience,
             random: fastrand::Rng::new(),
         });
         let scopes: Vec<_> = self.pool.scopes().collect();

@@ -72,7 +72,7 @@ impl Host {
         let timer: SharedTimer = Arc::new(self.time.clone());
         let upstream = Upstream::new("api", rules.clone(), timer, events).expect("the rules fit together");
         let link = self.ledger.connect(LEDGER_TRANSFER);
-        upstream.share(LimitSharing::on_host(Arc::<LedgerLink>::clone(&link), "api".into()));
+        upstream.share(LimitSharing::new(Arc::<LedgerLink>::clone(&link), "api".into()));
         Process {
             upstream,
             link,

@@ -24,6 +24,39 @@ pub trait QuotaLedger: fmt::Debug + Send + Sync {
     /// Notifies an observer when another holder changes the shared facts of an account, until the observer
     /// is dropped.
     fn watch(&self, account: &str, observer: Weak<dyn FactsObserver>);
+
+    /// Returns a fingerprint of a credential, equal for all holders that use this ledger.
+    fn fingerprint(&self, credential: &[u8]) -> u64;
+
+    /// Returns the terms that fit its distance.
+    fn terms(&self) -> LedgerTerms {
+        LedgerTerms::HOST
+    }
+
+    /// Waits until every renewal so far is answered. Returns false if that takes longer than `patience`.
+    fn flush(&self, patience: Duration) -> bool;
+}
+
+/// Terms of the leases on a ledger.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LedgerTerms {
+    /// Term of a lease: a process without its ledger spends what it holds for this long.
+    pub ttl: Duration,
+    /// Time for which a call that does not want to wait waits for an answer.
+    pub patience: Duration,
+}
+
+impl LedgerTerms {
+    /// For a ledger on the same host, which answers within a millisecond.
+    pub const HOST: Self = Self {
+        ttl: Duration::from_secs(2),
+        patience: Duration::from_millis(5),
+    };
+    /// For a ledger on a server, which may restart.
+    pub const SERVER: Self = Self {
+        ttl: Duration::from_secs(5),
+        patience: Duration::from_millis(500),
+    };
 }
 
 /// Receiver of the answer to one renewal.

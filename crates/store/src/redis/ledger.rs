@@ -20,7 +20,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use outflow_core::{
-    Clock, FactsObserver, LeaseRequest, LedgerError, LimitUsage, QuotaLedger, RenewalReply,
+    Clock, FactsObserver, LeaseRequest, LedgerError, LedgerTerms, LimitUsage, QuotaLedger, RenewalReply,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
@@ -71,7 +71,9 @@ impl RedisLedger {
         let (commands, queue) = unbounded_channel();
         let worker = LedgerWorker::new(runner, subscriber, facts);
         ledger_worker::start(worker, queue).map_err(|error| {
-            StoreError::unreachable(format_args!("the system gives no thread for the shared limits: {error}"))
+            StoreError::unreachable(format_args!(
+                "the system gives no thread for the shared limits: {error}"
+            ))
         })?;
         Ok(Self {
             commands,
@@ -84,17 +86,13 @@ impl RedisLedger {
         &self.name
     }
 
-    /// Waits until every renewal so far is answered. Returns false if that takes longer than `patience`.
-    pub fn flush(&self, patience: Duration) -> bool {
-        self.ask(LedgerCommand::Flush, patience).is_some()
-    }
-
     /// Returns all accounts in use.
     ///
     /// # Errors
     /// If the server does not answer.
     pub fn accounts(&self, patience: Duration) -> StoreResult<Vec<RedisAccount>> {
-        self.ask(LedgerCommand::List, patience).unwrap_or_else(|| Err(no_reply(patience)))
+        self.ask(LedgerCommand::List, patience)
+            .unwrap_or_else(|| Err(no_reply(patience)))
     }
 
     /// Forgets what an account counted, so that its limits are open at once. Returns false if there was none.
@@ -131,13 +129,33 @@ impl QuotaLedger for RedisLedger {
         let account = account.to_owned();
         let _a_ledger_without_thread_has_no_news = self.commands.send(LedgerCommand::Watch { account, observer });
     }
+
+    fn fingerprint(&self, credential: &[u8]) -> u64 {
+        let key = blake3::derive_key(FINGERPRINTS, self.name.as_bytes());
+        let hash = blake3::keyed_hash(&key, credential);
+        let (first, _) = hash.as_bytes().split_first_chunk().unwrap_or((&[0; 8], &[]));
+        u64::from_le_bytes(*first)
+    }
+
+    fn terms(&self) -> LedgerTerms {
+        LedgerTerms::SERVER
+    }
+
+    fn flush(&self, patience: Duration) -> bool {
+        self.ask(LedgerCommand::Flush, patience).is_some()
+    }
 }
 
 impl fmt::Debug for RedisLedger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisLedger").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("RedisLedger")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
+
+/// Context of the key for fingerprints of credentials.
+const FINGERPRINTS: &str = "outflow shared limits: fingerprint of a credential";
 
 fn no_reply(patience: Duration) -> StoreError {
     StoreError::unreachable(format_args!("redis did not answer within {patience:?}"))

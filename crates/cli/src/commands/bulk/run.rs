@@ -36,6 +36,7 @@ use crate::command_line::UsageError;
 use crate::commands::config_args::{ConfigArgs, without_log};
 use crate::config::ProgramConfig;
 use crate::exit::Exit;
+use crate::shared_ledger;
 use crate::signals::ShutdownSignals;
 use crate::terminal::{Terminal, answer, answer_json, format_span, say};
 
@@ -102,7 +103,7 @@ impl RunCommand {
     }
 
     async fn work(&self, config: &ProgramConfig, input: &JobInput, terminal: Terminal) -> anyhow::Result<Exit> {
-        let client = Outflow::init(config.client.clone())?;
+        let client = Outflow::init(shared_ledger::client_config(config)?)?;
         let settings = run_settings(EngineSettings::from_section(&config.bulk));
         let file = ValidatedFile::new(input, &client, &settings);
         file.accept(self)?;

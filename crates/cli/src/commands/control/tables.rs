@@ -128,7 +128,11 @@ pub(super) fn accounts(document: &Value) -> String {
             ]);
         }
     }
-    format!("{}\nin {}\n", table.text(), field(document, "dir"))
+    let place = match document.get("dir") {
+        Some(_) => field(document, "dir"),
+        None => format!("Redis, under the name {}", field(document, "redis")),
+    };
+    format!("{}\nin {place}\n", table.text())
 }
 
 /// Formats the wait estimate of a call.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use outflow_core::Nanos;
 use outflow_mock::{Latency, MockApi, MockResponse, Quota, Server};
 use outflow_sync::Mutex;
-use outflow_testkit::{Background, Process};
+use outflow_testkit::{Background, Process, RedisOptions, RedisServer};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -22,12 +23,23 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A host with a strict API and a folder of its user.
 struct Host {
     api: MockApi,
-    server: Server,
+    _server: Server,
     folder: TempDir,
+    /// The ledger of several machines; without it the accounts are files.
+    redis: Option<RedisServer>,
 }
 
 impl Host {
     async fn new(limits: &[&str]) -> Self {
+        Self::with_ledger(limits, None).await
+    }
+
+    async fn on_redis(limits: &[&str]) -> Self {
+        let redis = RedisServer::start(RedisOptions::default()).expect("a server");
+        Self::with_ledger(limits, Some(redis)).await
+    }
+
+    async fn with_ledger(limits: &[&str], redis: Option<RedisServer>) -> Self {
         let delay = Latency::Fixed(Duration::from_millis(50));
         let mut builder = MockApi::builder()
             .answer("/**", MockResponse::ok("{}"))
@@ -38,15 +50,26 @@ impl Host {
         let api = builder.build().expect("valid");
         let server = api.listen().await.expect("a port");
         let folder = folder();
-        let text = format!("[apis.up]\nbase_url = \"{}\"\nlimits = {limits:?}\n", server.url());
+        let mut text = format!("[apis.up]\nbase_url = \"{}\"\nlimits = {limits:?}\n", server.url());
+        if redis.is_some() {
+            text += "[shared]\nlimits = \"redis\"\nredis.url_env = \"REDIS_URL\"\n";
+        }
         std::fs::write(folder.path().join("outflow.toml"), text).expect("writable");
-        Self { api, server, folder }
+        Self {
+            api,
+            _server: server,
+            folder,
+            redis,
+        }
     }
 
     fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = command(self.folder.path(), arguments);
         // The user's state directory is this test's alone.
         command.env("XDG_STATE_HOME", self.folder.path());
+        if let Some(redis) = &self.redis {
+            command.env("REDIS_URL", redis.url());
+        }
         command
     }
 
@@ -57,6 +80,23 @@ impl Host {
         let line = process.wait_for_line("calls ", PATIENCE).expect("a banner");
         let url = line.split_whitespace().nth(1).expect("a URL");
         (process, url.replace("/NAME/PATH", "/up/x"))
+    }
+
+    /// Waits until so many calls have arrived, and returns the arrival of the last of them.
+    async fn wait_for_calls(&self, count: usize) -> Nanos {
+        let begin = self.api.now();
+        loop {
+            let audit = self.api.audit();
+            if let Some(arrival) = audit.arrivals().get(count - 1) {
+                return arrival.received;
+            }
+            assert!(
+                self.api.now().since(begin) < PATIENCE,
+                "{} of {count} calls",
+                audit.count()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Checks that no call was refused, and that each limit was used but never exceeded.
@@ -130,7 +170,15 @@ const WINDOWS: [(Duration, u64); 2] = [(SECOND, 50), (Duration::from_secs(10), 1
 // Counts that start with the process let 50 calls of each life arrive: about 350 in ten seconds.
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_let_no_more_calls_arrive_than_the_limits_allow() {
-    let host = Host::new(&LIMITS).await;
+    kill_again_and_again(&Host::new(&LIMITS).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_let_no_more_calls_arrive_than_the_limits_allow_over_redis() {
+    kill_again_and_again(&Host::on_redis(&LIMITS).await).await;
+}
+
+async fn kill_again_and_again(host: &Host) {
     let (mut process, url) = host.serve();
     let callers = Callers::start(20, url);
     for _ in 0..7 {
@@ -165,7 +213,15 @@ async fn restarts_let_no_more_calls_arrive_than_the_limits_allow() {
 // Each sidecar alone would send 50 a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_sidecars_share_a_limit_equally() {
-    let host = Host::new(&["50/s"]).await;
+    share_equally(&Host::new(&["50/s"]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn four_sidecars_share_a_limit_equally_over_redis() {
+    share_equally(&Host::on_redis(&["50/s"]).await).await;
+}
+
+async fn share_equally(host: &Host) {
     let processes: Vec<_> = (0..4).map(|_| host.serve()).collect();
     let callers: Vec<_> = processes
         .iter()
@@ -182,7 +238,15 @@ async fn four_sidecars_share_a_limit_equally() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_commands_at_once_keep_the_limit() {
-    let host = Host::new(&["10/s"]).await;
+    run_thirty_commands(&Host::new(&["10/s"]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thirty_commands_at_once_keep_the_limit_over_redis() {
+    run_thirty_commands(&Host::on_redis(&["10/s"]).await).await;
+}
+
+async fn run_thirty_commands(host: &Host) {
     let started: Vec<_> = (0..30)
         .map(|_| {
             let mut command = host.command(&["get", "up", "/x"]);
@@ -203,30 +267,34 @@ async fn thirty_commands_at_once_keep_the_limit() {
 // The process is killed during the wait; its successor sends nothing before the end of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_remembers_a_retry_after() {
-    let host = Host::new(&["50/s"]).await;
+    remember_a_retry_after(&Host::new(&["50/s"]).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_remembers_a_retry_after_over_redis() {
+    remember_a_retry_after(&Host::on_redis(&["50/s"]).await).await;
+}
+
+async fn remember_a_retry_after(host: &Host) {
     let (mut process, url) = host.serve();
     assert_eq!(try_fetch(&url).expect("answered").0, 200);
     host.api
         .answer("/**", MockResponse::status(429).header("retry-after", "6"));
     let callers = Callers::start(5, url);
-    while host.api.audit().waits().is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let throttled = host.wait_for_calls(2).await;
     tokio::time::sleep(Duration::from_millis(150)).await;
     host.api.answer("/**", MockResponse::ok("{}"));
     let before = host.api.audit().count();
     process.kill().expect("a signal");
     let (next, url) = host.serve();
     callers.turn_to(url);
-    let begin = host.api.now();
-    while host.api.audit().count() == before {
-        assert!(host.api.now().since(begin) < PATIENCE, "no call after the wait");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let next_call = host.wait_for_calls(before + 1).await;
     drop((next, callers));
-    let early = host.api.audit().sent_before_retry_after();
-    assert!(early.is_empty(), "{early:?}");
-    drop(host.server);
+    // The response left the API after its request had arrived.
+    assert!(
+        next_call.since(throttled) >= Duration::from_secs(6),
+        "{next_call:?} after {throttled:?}"
+    );
 }
 
 /// Eight sidecars with callers, of which one after another is killed, suspended or stopped.
@@ -288,9 +356,8 @@ impl<'a> FaultyFleet<'a> {
 }
 
 // The use is what is left after the leases of the killed and suspended: it is printed, not promised.
-async fn faults_never_exceed_the_limit(span: Duration) {
-    let host = Host::new(&["100/s"]).await;
-    FaultyFleet::start(&host).run(span).await;
+async fn faults_never_exceed_the_limit(host: &Host, span: Duration) {
+    FaultyFleet::start(host).run(span).await;
     let audit = host.api.audit();
     let (most, all) = (audit.most_in_any_window(SECOND), audit.count());
     println!("{all} arrivals, at most {most} in a second");
@@ -300,11 +367,22 @@ async fn faults_never_exceed_the_limit(span: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn eight_sidecars_under_faults_never_exceed_the_limit() {
-    faults_never_exceed_the_limit(Duration::from_secs(30)).await;
+    faults_never_exceed_the_limit(&Host::new(&["100/s"]).await, Duration::from_secs(30)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn eight_sidecars_under_faults_never_exceed_the_limit_over_redis() {
+    faults_never_exceed_the_limit(&Host::on_redis(&["100/s"]).await, Duration::from_secs(30)).await;
 }
 
 #[ignore = "ten minutes"]
 #[tokio::test(flavor = "multi_thread")]
 async fn stress_eight_sidecars_under_faults_never_exceed_the_limit() {
-    faults_never_exceed_the_limit(Duration::from_mins(10)).await;
+    faults_never_exceed_the_limit(&Host::new(&["100/s"]).await, Duration::from_mins(10)).await;
+}
+
+#[ignore = "ten minutes"]
+#[tokio::test(flavor = "multi_thread")]
+async fn stress_eight_sidecars_under_faults_never_exceed_the_limit_over_redis() {
+    faults_never_exceed_the_limit(&Host::on_redis(&["100/s"]).await, Duration::from_mins(10)).await;
 }

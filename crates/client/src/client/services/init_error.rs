@@ -23,6 +23,8 @@ pub enum InitError {
     Log(InvalidRolling),
     /// Limits cannot be shared as configured.
     Ledger(OpenLedgerError),
+    /// Limits are shared on a server, and the configuration has no ledger for it.
+    NoLedger,
     /// Background tasks cannot be started.
     Tasks(SpawnError),
 }
@@ -37,6 +39,9 @@ impl fmt::Display for InitError {
             Self::Cache(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),
             Self::Ledger(error) => error.fmt(f),
+            Self::NoLedger => f.write_str(
+                "`shared.limits` is \"redis\": set `Config::ledger` to an `outflow_store::RedisLedger`, as the program does",
+            ),
             Self::Tasks(error) => error.fmt(f),
         }
     }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use outflow_core::QuotaLedger;
 use outflow_ledger::{HostLedger, LedgerDir, OpenLedgerError};
 
+use super::init_error::InitError;
 use crate::clock::SystemClock;
 use crate::config::{SharedLimits, SharedSection};
 
@@ -12,17 +14,25 @@ use crate::config::{SharedLimits, SharedSection};
 ///
 /// # Errors
 /// If the client must share and cannot.
-pub(super) fn open_ledger(section: &SharedSection) -> Result<Option<HostLedger>, OpenLedgerError> {
+pub(super) fn open_ledger(section: &SharedSection) -> Result<Option<Arc<dyn QuotaLedger>>, InitError> {
     match section.limits {
         None | Some(SharedLimits::Off) => Ok(None),
-        Some(SharedLimits::Host) => open(section).map(Some),
-        Some(SharedLimits::Auto) => Ok(open(section)
-            .inspect_err(|error| tracing::warn!("{error}; limits count this process alone, from its start"))
-            .ok()),
+        Some(SharedLimits::Host) => Ok(Some(Arc::new(open(section)?))),
+        Some(SharedLimits::Redis) => Err(InitError::NoLedger),
+        Some(SharedLimits::Auto) => match open(section) {
+            Ok(ledger) => Ok(Some(Arc::new(ledger))),
+            Err(error) => {
+                tracing::warn!("{error}; limits count this process alone, from its start");
+                Ok(None)
+            }
+        },
     }
 }
 
-fn open(section: &SharedSection) -> Result<HostLedger, OpenLedgerError> {
-    let path = section.ledger_dir().ok_or_else(OpenLedgerError::nameless)?;
-    HostLedger::open(LedgerDir::open(path)?, Arc::new(SystemClock::new()))
+fn open(section: &SharedSection) -> Result<HostLedger, InitError> {
+    let open = || {
+        let path = section.ledger_dir().ok_or_else(OpenLedgerError::nameless)?;
+        HostLedger::open(LedgerDir::open(path)?, Arc::new(SystemClock::new()))
+    };
+    open().map_err(InitError::Ledger)
 }

@@ -71,7 +71,9 @@ impl LedgerRunner {
         let arguments = RenewalArguments::new(request);
         let call = |mut call: Cmd| {
             call.arg(account).arg(&arguments.holder[..]).arg(&arguments.numbers);
-            call.arg(&arguments.rules).arg(&arguments.arrivals).arg(&arguments.facts);
+            call.arg(&arguments.rules)
+                .arg(&arguments.arrivals)
+                .arg(&arguments.facts);
             call
         };
         let mut reply = ScriptReply::new(self.run(&self.scripts.renew, call).await?)?;
@@ -113,7 +115,10 @@ impl LedgerRunner {
         call.arg(1).arg(self.identity_key()).arg(&self.prefix).arg(&identity);
         let call = with_arguments(call);
         let sent = (step, &call);
-        let answer = self.transport.run(&self.connection, self, &self.scripts.library, sent).await;
+        let answer = self
+            .transport
+            .run(&self.connection, self, &self.scripts.library, sent)
+            .await;
         if answer.as_ref().is_err_and(StoreError::is_lost) {
             // The next handshake creates the ledger again, with an unknown past.
             let open = self.connection.ensure_open(self).await?;
@@ -177,12 +182,19 @@ fn read_account(reply: &mut ScriptReply) -> StoreResult<RedisAccount> {
     let name = renewal_codec::text(&reply.bytes()?)?;
     let numbers = renewal_codec::unpacked(&reply.bytes()?)?;
     let holds = renewal_codec::unpacked(&reply.bytes()?)?;
-    let (age, limits) = numbers.split_first().map_or((0, &[][..]), |(age, limits)| (*age, limits));
+    let (age, limits) = numbers
+        .split_first()
+        .map_or((0, &[][..]), |(age, limits)| (*age, limits));
     Ok(RedisAccount {
         name,
         age: Duration::from_nanos(age),
         usage: renewal_codec::decode_usage(limits)?,
-        held: holds.as_chunks().0.iter().map(|[calls, cost]| (*calls, *cost)).collect(),
+        held: holds
+            .as_chunks()
+            .0
+            .iter()
+            .map(|[calls, cost]| (*calls, *cost))
+            .collect(),
     })
 }
 

@@ -64,7 +64,9 @@ struct SeenFacts {
 pub(super) fn start(mut worker: LedgerWorker, queue: UnboundedReceiver<LedgerCommand>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let run = move || runtime.block_on(worker.run(queue));
-    std::thread::Builder::new().name("outflow-ledger".to_owned()).spawn(run)?;
+    std::thread::Builder::new()
+        .name("outflow-ledger".to_owned())
+        .spawn(run)?;
     Ok(())
 }
 
@@ -107,7 +109,9 @@ impl LedgerWorker {
                 account,
                 request,
                 reply,
-            } => self.pending.push(Box::pin(renew(Arc::clone(&self.runner), account, request, reply))),
+            } => self
+                .pending
+                .push(Box::pin(renew(Arc::clone(&self.runner), account, request, reply))),
             LedgerCommand::Watch { account, observer } => self.observers.push(FactsWatch {
                 account,
                 observer,
@@ -155,7 +159,10 @@ impl LedgerWorker {
         }
         self.observers.retain(|watch| watch.observer.strong_count() > 0);
         for watch in &mut self.observers {
-            let news = notices.iter().filter_map(|notice| notice.generation_for(&watch.account)).max();
+            let news = notices
+                .iter()
+                .filter_map(|notice| notice.generation_for(&watch.account))
+                .max();
             let Some(generation) = news.filter(|generation| *generation > watch.seen) else {
                 continue;
             };

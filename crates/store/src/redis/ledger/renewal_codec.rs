@@ -22,7 +22,10 @@ pub(super) struct RenewalArguments {
 
 impl RenewalArguments {
     pub(super) fn new(request: &LeaseRequest) -> Self {
-        let limits = request.limits.get(..request.limits.len().min(MAX_LIMITS)).unwrap_or_default();
+        let limits = request
+            .limits
+            .get(..request.limits.len().min(MAX_LIMITS))
+            .unwrap_or_default();
         let facts = request.facts.as_ref();
         let (based_on, words, lifetime) = match facts {
             Some((based_on, words, lifetime)) => (*based_on, words.as_slice(), *lifetime),
@@ -112,21 +115,23 @@ pub(super) fn decode_usage(numbers: &[u64]) -> StoreResult<Vec<LimitUsage>> {
     let (limits, []) = numbers.as_chunks() else {
         return Err(unexpected_reply());
     };
-    let usage = limits.iter().map(|[kind, measure, window, quantity, capacity, arrived, held]| {
-        let kind = match *kind {
-            SLIDING => LimitKind::Sliding,
-            ALIGNED => LimitKind::Aligned,
-            BUCKET => LimitKind::Bucket { burst: *capacity },
-            _ => return None,
-        };
-        Some(LimitUsage {
-            kind,
-            measure: *CountBy::ALL.get(usize::try_from(*measure).ok()?)?,
-            rate: Rate::new(*quantity, Duration::from_nanos(*window)).ok()?,
-            arrived: *arrived,
-            held: *held,
-        })
-    });
+    let usage = limits
+        .iter()
+        .map(|[kind, measure, window, quantity, capacity, arrived, held]| {
+            let kind = match *kind {
+                SLIDING => LimitKind::Sliding,
+                ALIGNED => LimitKind::Aligned,
+                BUCKET => LimitKind::Bucket { burst: *capacity },
+                _ => return None,
+            };
+            Some(LimitUsage {
+                kind,
+                measure: *CountBy::ALL.get(usize::try_from(*measure).ok()?)?,
+                rate: Rate::new(*quantity, Duration::from_nanos(*window)).ok()?,
+                arrived: *arrived,
+                held: *held,
+            })
+        });
     usage.collect::<Option<_>>().ok_or_else(unexpected_reply)
 }
 

@@ -8,7 +8,7 @@ use outflow_core::{
     Account, CallArrivals, Clock, ClockPair, CountBy, LeaseAnswer, LeaseRequest, LeaseUnits, LedgerError, Limit,
     MAX_LIMITS, Nanos, QuotaWant, WallTime,
 };
-use outflow_testkit::{RedisServer, RedisOptions as ServerOptions, ServerFlavor};
+use outflow_testkit::{RedisOptions as ServerOptions, RedisServer, ServerFlavor};
 
 use super::ledger_runner::LedgerRunner;
 use crate::redis::options::RedisOptions;
@@ -19,7 +19,10 @@ struct Draws(u64);
 impl Draws {
     /// Draws a number below `most`.
     fn below(&mut self, most: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % most
     }
 
@@ -67,7 +70,10 @@ fn configurations() -> [Vec<Limit>; 3] {
             Limit::aligned(rate(60, 1_000)).expect("a second"),
             Limit::bucket(rate(40, 50), 30).expect("a burst"),
         ],
-        vec![Limit::sliding(rate(5, 10)), Limit::bucket(rate(20, 50), 30).expect("a burst")],
+        vec![
+            Limit::sliding(rate(5, 10)),
+            Limit::bucket(rate(20, 50), 30).expect("a burst"),
+        ],
     ]
 }
 
@@ -104,7 +110,11 @@ fn next_request(draws: &mut Draws, id: u64, holder: &mut Holder, generation: u64
     };
     let facts = (draws.below(20) == 0).then(|| {
         let words = (0..draws.below(5)).map(|_| u64::MAX - draws.below(99)).collect();
-        (generation - draws.below(2).min(generation), words, draws.span(Duration::from_millis(30)))
+        (
+            generation - draws.below(2).min(generation),
+            words,
+            draws.span(Duration::from_millis(30)),
+        )
     });
     let [first, second, third] = configurations();
     LeaseRequest {
@@ -128,7 +138,8 @@ fn next_request(draws: &mut Draws, id: u64, holder: &mut Holder, generation: u64
 
 fn sorted(mut answer: Result<LeaseAnswer, LedgerError>) -> Result<LeaseAnswer, LedgerError> {
     if let Ok(answer) = &mut answer {
-        let key = |limit: &outflow_core::LimitUsage| (limit.rate.per(), limit.measure.name(), format!("{:?}", limit.kind));
+        let key =
+            |limit: &outflow_core::LimitUsage| (limit.rate.per(), limit.measure.name(), format!("{:?}", limit.kind));
         answer.limits.sort_unstable_by_key(key);
     }
     answer
@@ -146,7 +157,9 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
         Arc::new(NoClock),
     );
     runner.ensure_connected().await.expect("it answers");
-    let origin = server.command(&["HGET", "{outflow}:ledger", "origin"]).expect("an identity");
+    let origin = server
+        .command(&["HGET", "{outflow}:ledger", "origin"])
+        .expect("an identity");
     let origin = Duration::from_micros(origin.parse().expect("a number"));
     let mut draws = Draws(seed);
     let mut model: Option<Account> = None;
@@ -181,7 +194,10 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
         }
     }
     let forgotten = server.command(&["PTTL", "{outflow}:a:api"]).expect("a time to live");
-    assert!(forgotten.parse::<i64>().expect("a number") > 0, "the server forgets it: {forgotten}");
+    assert!(
+        forgotten.parse::<i64>().expect("a number") > 0,
+        "the server forgets it: {forgotten}"
+    );
 }
 
 #[tokio::test]
