@@ -20,6 +20,7 @@ mod clock;
 mod contenders;
 mod figure;
 mod figures;
+mod ledger;
 mod measure;
 mod parallel;
 mod program;
@@ -142,7 +143,12 @@ fn wanted(words: &mut impl Iterator<Item = String>) -> Result<Wanted, String> {
     })
 }
 
-const SUITES: [Suite; 8] = [
+const SUITES: [Suite; 9] = [
+    Suite {
+        name: "ledger",
+        unit: "microseconds of the server, nanoseconds of this host, or shares",
+        run: ledger::figures,
+    },
     Suite {
         name: "core",
         unit: "ns per operation unless the name states another unit",

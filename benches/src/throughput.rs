@@ -7,7 +7,7 @@
 //!
 //! Ours is the store alone, on both sides: the other queues do nothing with a job either.
 
-mod account;
+pub(crate) mod account;
 mod contender;
 mod directory;
 mod disk;

@@ -77,6 +77,8 @@ pub(crate) fn run(options: &BenchOptions) -> Result<()> {
         .env("OUTFLOW_PEERS", peers);
     if options.is_one_of(&QUEUE_SUITES) {
         install_peers(&QUEUES);
+    }
+    if options.is_one_of(&JOB_SUITES) {
         build_queue_peers();
     }
     if !options.is_one_of(&PROGRAM_SUITES) {
@@ -138,7 +140,8 @@ pub(crate) const BENCHES_MANIFEST: &str = "benches/Cargo.toml";
 const QUICK: &str = "--quick";
 const SCALE: &str = "--scale";
 
-const SUITES: [&str; 9] = [
+const SUITES: [&str; 10] = [
+    "ledger",
     "core",
     "waiters",
     "zero429",
@@ -151,7 +154,10 @@ const SUITES: [&str; 9] = [
 ];
 
 /// Suites that run other job queues.
-const QUEUE_SUITES: [&str; 2] = ["throughput", "bulk"];
+const QUEUE_SUITES: [&str; 3] = ["throughput", "bulk", "ledger"];
+
+/// Suites with a queue that is a library.
+const JOB_SUITES: [&str; 2] = ["throughput", "bulk"];
 
 /// Suites that run the program and other proxies.
 const PROGRAM_SUITES: [&str; 2] = ["storm", "proxy"];

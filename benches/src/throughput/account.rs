@@ -7,13 +7,13 @@ use outflow_testkit::RedisServer;
 
 /// Usage of the server. All values except the memory only grow.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(super) struct Account {
+pub(crate) struct Account {
     /// Processor time of all its threads, system and user.
-    pub(super) processor: Duration,
+    pub(crate) processor: Duration,
     /// Commands, those of scripts included, without the ones that read this account.
-    pub(super) commands: u64,
+    pub(crate) commands: u64,
     /// Bytes of its allocator.
-    pub(super) memory: u64,
+    pub(crate) memory: u64,
 }
 
 impl Account {
@@ -21,7 +21,7 @@ impl Account {
     ///
     /// # Errors
     /// If the server does not answer.
-    pub(super) fn read(server: &RedisServer) -> io::Result<Self> {
+    pub(crate) fn read(server: &RedisServer) -> io::Result<Self> {
         Ok(Self::parse(&server.command(&["INFO", "everything"])?))
     }
 
