@@ -33,11 +33,6 @@ pub(crate) fn nap() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-/// Returns the processor time of this process, all of its threads included.
-pub(crate) fn process_time() -> Duration {
-    cpu(ClockId::ProcessCPUTime)
-}
-
 /// Returns the processor time of this thread.
 pub(crate) fn processor_time() -> Duration {
     cpu(ClockId::ThreadCPUTime)

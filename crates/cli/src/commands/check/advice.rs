@@ -3,6 +3,7 @@
 //! Only written values are judged: advice on defaults would appear in every check.
 
 mod bulk;
+mod sharing;
 
 use std::fmt;
 use std::time::Duration;
@@ -50,7 +51,10 @@ pub(super) fn find_advice(config: &ProgramConfig) -> Vec<ConfigAdvice> {
     let client = &config.client;
     let judge = |api| rules.into_iter().filter_map(move |rule| rule(client, api));
     let of_apis = client.apis.iter().flat_map(judge);
-    of_apis.chain(bulk::find_advice(config)).collect()
+    of_apis
+        .chain(bulk::find_advice(config))
+        .chain(sharing::find_advice(config))
+        .collect()
 }
 
 /// Compares the first backoff with the window. An earlier retry meets the same full window, and a much later

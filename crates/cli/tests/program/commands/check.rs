@@ -1,6 +1,6 @@
 //! `outflow check`.
 
-use super::support::{command, configured, folder, run_in};
+use super::support::{RunOutput, command, configured, folder, run_in};
 
 const GOOD: &str = "[apis.stock]\nbase_url = \"https://stock.example\"\nlimits = [\"10/s\"]\n";
 
@@ -103,6 +103,22 @@ fn check_warns_of_a_concurrency_that_keeps_limits_out_of_reach() {
             "{concurrency} at {limit}"
         );
     }
+}
+
+// The provider counts by key. A directory that other users may enter is refused at the start, with a warning.
+#[test]
+fn check_warns_of_limits_that_are_not_shared() {
+    let api = |name: &str| {
+        format!("[apis.{name}]\nbase_url = \"https://api.example/{name}\"\nlimits = [\"10/s\"]\napi_key_env = \"KEY\"\n")
+    };
+    let folder = configured(&(api("one") + &api("two") + "[shared]\ndir = \"outflow.toml\"\n"));
+    let advice = || {
+        let mut command = command(folder.path(), &["check", "--json"]);
+        command.env("KEY", "a secret of the test");
+        RunOutput::new(command.output().expect("it runs")).json(0)["advice"].clone()
+    };
+    let keys: Vec<_> = advice().as_array().expect("a list").iter().map(|one| one["key"].clone()).collect();
+    assert_eq!(keys, ["shared.dir", "apis.two.base_url"]);
 }
 
 #[test]
