@@ -76,11 +76,12 @@ fn selected_steps(options: &CiOptions) -> impl Iterator<Item = &'static CiStep> 
     STEPS.iter().filter(move |step| full || !step.full_only)
 }
 
-static STEPS: [CiStep; 8] = [
+static STEPS: [CiStep; 9] = [
     CiStep::always("fmt", || CommandLine::cargo("fmt --all --check").run()),
     CiStep::always("tidy", tidy::run),
     CiStep::always("deny", check_dependencies),
     CiStep::always("clippy", lint_workspace),
+    CiStep::always("other platforms", check_other_platforms),
     CiStep::always("doc", build_documentation),
     CiStep::always("test", || test::run(&TestOptions::default())),
     CiStep::full("clippy of the benchmarks", lint_benchmarks),
@@ -90,6 +91,26 @@ static STEPS: [CiStep; 8] = [
 fn lint_workspace() -> Result<()> {
     CommandLine::cargo("clippy --locked --workspace --all-targets -- -D warnings").run()
 }
+
+/// Compiles the code of host files for the other platforms, where their standard libraries are installed.
+fn check_other_platforms() -> Result<()> {
+    let installed = CommandLine::parse("rustup target list --installed")
+        .output()
+        .unwrap_or_default();
+    for target in OTHER_PLATFORMS {
+        if !installed.lines().any(|line| line.trim() == target) {
+            eprintln!("SKIPPED {target}: its standard library is not installed: `rustup target add {target}`");
+            continue;
+        }
+        CommandLine::cargo("check --locked --package outflow-ledger --target")
+            .args([target])
+            .run()?;
+    }
+    Ok(())
+}
+
+/// Platforms of the host files beside Linux.
+const OTHER_PLATFORMS: [&str; 2] = ["aarch64-apple-darwin", "x86_64-pc-windows-gnu"];
 
 fn build_documentation() -> Result<()> {
     CommandLine::cargo("doc --locked --workspace --no-deps")
