@@ -57,6 +57,12 @@ pub(crate) async fn ready(State(admin): AdminState) -> Response {
     {
         reasons.push("store_unavailable");
     }
+    // No call tells: without callers nobody asks for a lease, and without readiness there are no callers.
+    if let Some(ledger) = admin.program.client().ledger()
+        && !ledger.dir().is_intact()
+    {
+        reasons.push("limits_unavailable");
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK

@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
+use outflow_ledger::HostLedger;
 use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
@@ -185,6 +186,11 @@ impl Outflow {
     /// Returns a builder.
     pub fn builder() -> OutflowBuilder {
         OutflowBuilder::default()
+    }
+
+    /// Returns the ledger through which processes of this host share limits, if they do.
+    pub fn ledger(&self) -> Option<&HostLedger> {
+        self.inner.deps.ledger.as_ref()
     }
 
     /// Starts a GET of a path.

@@ -236,11 +236,17 @@ async fn a_request_with_many_values_occupies_no_thread() {
         ..TestConfig::default()
     };
     let sidecar = TestSidecar::for_api(&server.url(), config).await;
-    let values: Vec<_> = (0..1_000).map(|n| format!("p{n}=\0\0\0\0\0\0\0a{n}").replace('\0', "%00")).collect();
+    let values: Vec<_> = (0..1_000)
+        .map(|n| format!("p{n}=\0\0\0\0\0\0\0a{n}").replace('\0', "%00"))
+        .collect();
     let path = format!("/strict/x?{}", values.join("&"));
     let reply = sidecar.get(&path, "").await;
     assert_eq!(reply.status, 200);
-    assert!(reply.headers["cache-status"][0].ends_with("stored"), "{:?}", reply.headers);
+    assert!(
+        reply.headers["cache-status"][0].ends_with("stored"),
+        "{:?}",
+        reply.headers
+    );
 }
 
 #[tokio::test]

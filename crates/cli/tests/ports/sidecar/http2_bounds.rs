@@ -72,7 +72,10 @@ async fn split_cookies_reach_the_api_in_one_field() {
     let sidecar = TestSidecar::for_api(&server.url(), TestConfig::default()).await;
     let mut client = Http2Client::connect(&sidecar).await;
     let request = Request::get(format!("http://{}/strict/x", sidecar.address));
-    let request = request.header("cookie", "a=1").header("x", "y").header("cookie", "b=2; c=3");
+    let request = request
+        .header("cookie", "a=1")
+        .header("x", "y")
+        .header("cookie", "b=2; c=3");
     let (status, seen) = client.json(request).await;
     let headers = seen["headers"].as_array().expect("names and values");
     let cookies: Vec<_> = headers.iter().filter(|pair| pair[0] == "cookie").collect();
