@@ -142,8 +142,8 @@ fn check_owner(_: &Path) -> io::Result<Result<(), OpenReason>> {
     Ok(Ok(()))
 }
 
-/// Closes an empty directory to other users, or an own one that they can only read. If they can write to it, its files
-/// may be theirs.
+/// Closes an empty or own directory to other users. A directory with other files stays as it is, unless others can write
+/// to it: then accounts in it may be theirs.
 #[cfg(unix)]
 fn close_to_others(path: &Path) -> io::Result<Result<(), OpenReason>> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -151,11 +151,12 @@ fn close_to_others(path: &Path) -> io::Result<Result<(), OpenReason>> {
     if mode & 0o077 == 0 {
         return Ok(Ok(()));
     }
-    let is_own = mode & 0o022 == 0 && path.join(KEY_FILE).exists();
-    if !is_own && fs::read_dir(path)?.next().is_some() {
-        return Ok(Err(OpenReason::Open));
+    let is_writable = mode & 0o022 != 0;
+    let is_empty = fs::read_dir(path)?.next().is_none();
+    if is_empty || (!is_writable && path.join(KEY_FILE).exists()) {
+        return fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map(Ok);
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map(Ok)
+    Ok((!is_writable).then_some(()).ok_or(OpenReason::Open))
 }
 
 /// Here a directory is as private as its parent.
@@ -247,7 +248,7 @@ enum OpenReason {
         owner: u32,
         user: u32,
     },
-    /// Other users can use it, and it has files.
+    /// Other users can write to it, and it has files.
     #[cfg_attr(not(unix), expect(dead_code, reason = "access rights are checked on Unix"))]
     Open,
     #[cfg_attr(
@@ -275,7 +276,7 @@ impl fmt::Display for OpenLedgerError {
                 "it belongs to user {owner}, and this is user {user}: name another in `shared.dir`"
             ),
             OpenReason::Open => f.write_str(
-                "other users can use it, and it has files: close it with `chmod 700` if they are yours, or name another \
+                "other users can write to it, and it has files: close it with `chmod 700` if they are yours, or name another \
                  in `shared.dir`",
             ),
             OpenReason::Network => f.write_str(
