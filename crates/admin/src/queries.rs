@@ -57,7 +57,7 @@ pub(crate) async fn ready(State(admin): AdminState) -> Response {
     {
         reasons.push("store_unavailable");
     }
-    // No call tells: without callers nobody asks for a lease, and without readiness there are no callers.
+    // Calls do not tell: an unready program gets none, so it asks for no lease either.
     if let Some(ledger) = admin.program.client().ledger()
         && !ledger.dir().is_intact()
     {

@@ -148,7 +148,8 @@ fn check_owner(_: &Path) -> io::Result<Result<(), OpenReason>> {
 fn close_to_others(path: &Path) -> io::Result<Result<(), OpenReason>> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let mode = fs::metadata(path)?.mode();
-    if mode & 0o077 == 0 {
+    let others = mode & 0o077;
+    if others == 0 {
         return Ok(Ok(()));
     }
     let is_writable = mode & 0o022 != 0;
@@ -322,7 +323,7 @@ mod tests {
             LedgerDir::open(&path).expect("it is empty");
             assert_eq!(mode(&path), 0o700, "{access:o}");
 
-            // Later it is opened by mistake. What others could write is not used.
+            // Later it is open again. What others could write is not used.
             open_to(&path, access).expect("owned");
             let opened = LedgerDir::open(&path);
             assert_eq!(opened.is_ok(), access == 0o755, "{access:o}");
