@@ -57,6 +57,12 @@ pub(crate) async fn ready(State(admin): AdminState) -> Response {
     {
         reasons.push("store_unavailable");
     }
+    // Calls do not tell: an unready program gets none, so it asks for no lease either.
+    if let Some(ledger) = admin.program.client().ledger()
+        && !ledger.is_usable()
+    {
+        reasons.push("limits_unavailable");
+    }
     let ready = reasons.is_empty();
     let status = if ready {
         StatusCode::OK

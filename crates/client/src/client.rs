@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::Method;
+use outflow_core::QuotaLedger;
 use outflow_sync::Mutex;
 use smol_str::SmolStr;
 
@@ -185,6 +186,11 @@ impl Outflow {
     /// Returns a builder.
     pub fn builder() -> OutflowBuilder {
         OutflowBuilder::default()
+    }
+
+    /// Returns the ledger through which processes share limits, if they do.
+    pub fn ledger(&self) -> Option<&dyn QuotaLedger> {
+        self.inner.deps.ledger.as_deref()
     }
 
     /// Starts a GET of a path.

@@ -312,7 +312,7 @@ impl AccountFile {
             let LoadedAccount { mut copy, now } = known.resume(copy, clock.moment());
             let _it_may_be_unused = copy.account.is_unused(now);
             StoredAccount {
-                name: name.trim_end_matches('\0').to_owned(),
+                name: shown(name.trim_end_matches('\0')),
                 limits: copy.account.usage(),
                 leases: copy.account.leases(),
             }
@@ -337,6 +337,11 @@ impl AccountFile {
         }
         Ok(is_unused)
     }
+}
+
+/// Replaces control characters, which a terminal would obey: a file may be damaged.
+fn shown(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
 }
 
 /// Heads of the two copies of a file.
@@ -731,6 +736,17 @@ mod tests {
         file_access::write_at(&ledger, &9_u64.to_le_bytes(), FORMAT_AT).expect("written");
         let error = host.process().want(&host, 1).expect_err("newer").to_string();
         assert!(error.contains("format 9, this one knows 1"), "{error}");
+    }
+
+    #[test]
+    fn a_damaged_name_is_shown_without_control_characters() {
+        let host = Host::new();
+        host.process().want(&host, 1).expect("a turn");
+        let ledger = file_access::open(&host.path()).expect("it exists");
+        file_access::write_at(&ledger, b"\x1b[31mshop\n", NAME_AT).expect("written");
+        let accounts = host.dir.accounts(&host.clock).expect("readable");
+        let names: Vec<_> = accounts.iter().map(|account| account.name.as_str()).collect();
+        assert_eq!(names, ["\u{fffd}[31mshop\u{fffd}"]);
     }
 
     #[test]

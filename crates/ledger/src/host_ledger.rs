@@ -94,6 +94,10 @@ impl QuotaLedger for HostLedger {
         self.dir.fingerprint(credential)
     }
 
+    fn is_usable(&self) -> bool {
+        self.dir.is_intact()
+    }
+
     fn flush(&self, patience: Duration) -> bool {
         let (done, is_done) = channel();
         let sent = self.requests.send(LedgerRequest::Flush(done));

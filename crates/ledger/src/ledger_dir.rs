@@ -1,7 +1,7 @@
 //! The directory of a host's accounts.
 //!
-//! It is a state directory, not a runtime one: a ban of a day survives a logout. Only its owner can read it,
-//! because names of accounts show which APIs a program calls.
+//! It is a state directory, not a runtime one: a ban of a day survives a logout. Only its owner can use it: names of
+//! accounts show which APIs a program calls, and another user could replace the accounts.
 
 use std::fmt;
 use std::fs;
@@ -27,8 +27,8 @@ impl LedgerDir {
     /// Opens a directory, and creates it if it is missing.
     ///
     /// # Errors
-    /// If this user cannot write there, if it belongs to another user, or if it is on a network: locks of
-    /// another machine do not hold there.
+    /// If this user cannot write there, if it belongs to another user or others have files in it, or if it is on a
+    /// network: locks of another machine do not hold there.
     pub fn open(path: &Path) -> Result<Self, OpenLedgerError> {
         let refused = |reason| OpenLedgerError {
             path: path.to_owned(),
@@ -37,6 +37,7 @@ impl LedgerDir {
         let failed = |error: io::Error| refused(OpenReason::Io(error));
         file_access::create_dir(path).map_err(failed)?;
         check_owner(path).map_err(failed)?.map_err(refused)?;
+        close_to_others(path).map_err(failed)?.map_err(refused)?;
         check_file_system(path).map_err(refused)?;
         let key = read_or_create_key(&path.join(KEY_FILE)).map_err(failed)?;
         Ok(Self {
@@ -101,6 +102,11 @@ impl LedgerDir {
         Ok(true)
     }
 
+    /// Returns true if the directory can still be used, and is the one that was opened.
+    pub fn is_intact(&self) -> bool {
+        read_key(&self.path.join(KEY_FILE)).is_ok_and(|key| key == Some(self.key))
+    }
+
     /// Returns the files of all accounts.
     pub(crate) fn ledgers(&self) -> io::Result<impl Iterator<Item = PathBuf> + use<>> {
         let files = fs::read_dir(&self.path)?.filter_map(|entry| Some(entry.ok()?.path()));
@@ -147,6 +153,30 @@ fn check_owner(path: &Path) -> io::Result<Result<(), OpenReason>> {
 
 #[cfg(not(unix))]
 fn check_owner(_: &Path) -> io::Result<Result<(), OpenReason>> {
+    Ok(Ok(()))
+}
+
+/// Closes an empty or own directory to other users. A directory with other files stays as it is, unless others can write
+/// to it: then accounts in it may be theirs.
+#[cfg(unix)]
+fn close_to_others(path: &Path) -> io::Result<Result<(), OpenReason>> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let mode = fs::metadata(path)?.mode();
+    let others = mode & 0o077;
+    if others == 0 {
+        return Ok(Ok(()));
+    }
+    let is_writable = mode & 0o022 != 0;
+    let is_empty = fs::read_dir(path)?.next().is_none();
+    if is_empty || (!is_writable && path.join(KEY_FILE).exists()) {
+        return fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map(Ok);
+    }
+    Ok((!is_writable).then_some(()).ok_or(OpenReason::Open))
+}
+
+/// Here a directory is as private as its parent.
+#[cfg(not(unix))]
+fn close_to_others(_: &Path) -> io::Result<Result<(), OpenReason>> {
     Ok(Ok(()))
 }
 
@@ -233,6 +263,9 @@ enum OpenReason {
         owner: u32,
         user: u32,
     },
+    /// Other users can write to it, and it has files.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "access rights are checked on Unix"))]
+    Open,
     #[cfg_attr(
         not(target_os = "linux"),
         expect(dead_code, reason = "file systems are known on Linux")
@@ -257,6 +290,10 @@ impl fmt::Display for OpenLedgerError {
                 f,
                 "it belongs to user {owner}, and this is user {user}: name another in `shared.dir`"
             ),
+            OpenReason::Open => f.write_str(
+                "other users can write to it, and it has files: close it with `chmod 700` if they are yours, or name another \
+                 in `shared.dir`",
+            ),
             OpenReason::Network => f.write_str(
                 "it is on a network, where locks of other machines do not hold: name a local one in `shared.dir`",
             ),
@@ -268,7 +305,7 @@ impl std::error::Error for OpenLedgerError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.reason {
             OpenReason::Io(error) | OpenReason::Thread(error) => Some(error),
-            OpenReason::Owner { .. } | OpenReason::Network | OpenReason::Nameless => None,
+            OpenReason::Owner { .. } | OpenReason::Open | OpenReason::Network | OpenReason::Nameless => None,
         }
     }
 }
@@ -277,3 +314,48 @@ const KEY_FILE: &str = "key";
 const KEY_LENGTH: usize = 32;
 /// Enough to recognise an API and its group.
 const READABLE_LENGTH: usize = 48;
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").mode() & 0o777
+    }
+
+    // 0777, 0775 and 0755, as `mkdir` makes them under usual masks.
+    #[test]
+    fn a_directory_is_closed_to_other_users_or_refused() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let open_to = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+        for access in [0o777, 0o775, 0o755] {
+            let path = temp.path().join(format!("{access:o}"));
+            fs::create_dir(&path).expect("new");
+            open_to(&path, access).expect("owned");
+            LedgerDir::open(&path).expect("it is empty");
+            assert_eq!(mode(&path), 0o700, "{access:o}");
+
+            // Later it is open again. What others could write is not used.
+            open_to(&path, access).expect("owned");
+            let opened = LedgerDir::open(&path);
+            assert_eq!(opened.is_ok(), access == 0o755, "{access:o}");
+            let message = opened.err().map(|error| error.to_string());
+            assert!(message.is_none_or(|message| message.contains("chmod 700")));
+            assert_eq!(mode(&path), if access == 0o755 { 0o700 } else { access });
+        }
+    }
+
+    #[test]
+    fn a_directory_is_intact_until_it_is_gone_or_replaced() {
+        let temp = tempfile::tempdir().expect("a directory");
+        let (path, away) = (temp.path().join("shared"), temp.path().join("away"));
+        let dir = LedgerDir::open(&path).expect("writable");
+        assert!(dir.is_intact());
+        fs::rename(&path, &away).expect("moved");
+        assert!(!dir.is_intact());
+        let other = LedgerDir::open(&path).expect("writable");
+        assert!(other.is_intact() && !dir.is_intact());
+    }
+}

@@ -1,9 +1,10 @@
 //! Floods of HTTP/2 frames that carry nothing.
 //!
 //! A frame of 13 bytes costs the receiver a parse and a search for its stream. `WINDOW_UPDATE`, `PRIORITY`,
-//! `PING`, `SETTINGS` and unknown frames need no request, and the HTTP library answers or ignores them without a
-//! bound. So this check counts them before the library does. A request and written bytes give credit: a client
-//! that reads a response updates its window for it. A connection without credit is closed.
+//! `PING`, `SETTINGS`, unknown frames and `RST_STREAM` of an ended stream need no request, and the HTTP library answers
+//! or ignores them without a bound. So this check counts them before the library does. A request and written bytes
+//! give credit: a client that reads a response updates its window for it, and one that cancels a request resets its
+//! stream. A connection without credit is closed.
 //!
 //! The library closes a connection that holds too many small pieces of bodies unread. It reads all bytes that have
 //! arrived before any reader of a body gets a turn, so a small upload of tiny pieces would look like a flood. So the
@@ -111,8 +112,8 @@ impl FrameCredit {
         match kind {
             DATA if self.skip > 0 => self.pieces += u32::from(self.skip < SMALL_PIECE),
             HEADERS => self.credit = MAX_CREDIT.min(self.credit.saturating_add(FRAMES_PER_REQUEST)),
-            // The library has its own bounds for both.
-            RST_STREAM | CONTINUATION => {}
+            // The library has its own bound.
+            CONTINUATION => {}
             _ => self.credit = self.credit.checked_sub(1).ok_or(FrameFlood)?,
         }
         Ok(())
@@ -121,7 +122,6 @@ impl FrameCredit {
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
 const CONTINUATION: u8 = 9;
 
 /// Flag of the last frame of a request head.
@@ -179,6 +179,7 @@ mod tests {
 
     const WINDOW_UPDATE: u8 = 8;
     const PRIORITY: u8 = 2;
+    const RST_STREAM: u8 = 3;
 
     // 9,000 frames use up the credit of a connection, whatever their kind and wherever the network cuts them.
     #[test]
@@ -186,6 +187,7 @@ mod tests {
         for (kind, payload) in [
             (WINDOW_UPDATE, &[0, 0, 0, 1][..]),
             (PRIORITY, &[0; 5]),
+            (RST_STREAM, &[0, 0, 0, 8]),
             (0xbb, &[]),
             (DATA, &[]),
         ] {

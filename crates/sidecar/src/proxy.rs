@@ -2,6 +2,7 @@
 
 mod api_share;
 pub(crate) mod control_headers;
+mod cookie;
 mod error_response;
 mod hop_by_hop;
 mod loop_detection;
@@ -115,6 +116,9 @@ impl ProxyHandler {
         request_guard::check_key_name(&head.headers, key_header(api.config()).as_ref())?;
         let overrides = CallOverrides::take(&mut head.headers).map_err(|invalid| invalid_control_header(&invalid))?;
         self.mark.add_to(&mut head.headers, head.version)?;
+        if head.version == Version::HTTP_2 {
+            cookie::join(&mut head.headers);
+        }
         let body = RequestBody::new(body, &config, key_header(api.config()));
         let mode = ResponseMode::new(api.config(), &head, &body, &overrides);
         let trailers = hop_by_hop::trailer_support(&head.headers);

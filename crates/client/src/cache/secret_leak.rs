@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use http::HeaderMap;
 use percent_encoding::{percent_decode, percent_decode_str};
 
@@ -37,10 +38,9 @@ pub(super) fn find_echo(query: &CacheQuery<'_>, headers: &HeaderMap, body: &[u8]
     };
     let plain: Vec<_> = texts.iter().filter_map(|text| decoded(text)).collect();
     texts.extend(plain);
-    let is_echoed = |secret: &Vec<u8>| secret.len() >= MIN_LENGTH && texts.iter().any(|text| contains(text, secret));
-    if secrets(query).iter().any(is_echoed) {
+    if contains_any(&texts, secrets(query)) {
         EchoedSecret::Secret
-    } else if doubtful(query).iter().any(is_echoed) {
+    } else if contains_any(&texts, doubtful(query)) {
         EchoedSecret::Doubtful
     } else {
         EchoedSecret::Nothing
@@ -152,22 +152,19 @@ fn query_values(query: &CacheQuery<'_>, is_chosen: impl Fn(&str) -> bool) -> Vec
     both.flatten().collect()
 }
 
-/// Searches for the first byte and then compares the rest: fast, because few bytes match.
-fn contains(text: &[u8], secret: &[u8]) -> bool {
-    let Some(first) = secret.first() else {
+/// Returns true if a text contains one of these values. All values are searched in one pass: a caller chooses their
+/// number, and a search for each would occupy a thread for as long as the caller likes.
+fn contains_any(texts: &[Cow<'_, [u8]>], mut values: Vec<Vec<u8>>) -> bool {
+    values.retain(|value| value.len() >= MIN_LENGTH);
+    if values.is_empty() {
         return false;
-    };
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(|byte| byte == first) {
-        let Some(tail) = rest.get(at..) else {
-            return false;
-        };
-        if tail.starts_with(secret) {
-            return true;
-        }
-        rest = tail.get(1..).unwrap_or_default();
     }
-    false
+    let search = AhoCorasick::builder()
+        // The default kind takes longer to build, and most searches are short.
+        .kind(Some(AhoCorasickKind::ContiguousNFA))
+        .build(&values);
+    // Values that fill no head cannot fill the search either.
+    search.map_or(true, |search| texts.iter().any(|text| search.is_match(text.as_ref())))
 }
 
 /// No provider's key is shorter, and shorter words occur in responses by chance.
@@ -182,10 +179,16 @@ mod tests {
 
     #[test]
     fn a_secret_is_found_at_any_position() {
-        assert!(contains(b"canary", b"canary"));
-        assert!(contains(b"xcacanary!", b"canary"));
-        assert!(!contains(b"canar", b"canary"));
-        assert!(!contains(b"", b"canary"));
+        let found = |text: &'static [u8], values: &[&str]| {
+            let values = values.iter().map(|value| value.as_bytes().to_vec());
+            contains_any(&[Cow::Borrowed(text)], values.collect())
+        };
+        assert!(found(b"canaries", &["canaries"]));
+        assert!(found(b"xcacanaries!", &["another!", "canaries", "canaries-2"]));
+        assert!(!found(b"canarie", &["canaries"]));
+        assert!(!found(b"", &["canaries"]));
+        assert!(!found(b"canary", &["canary"]), "too short");
+        assert!(!found(b"canaries", &[]));
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod maintenance;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outflow_core::Clock as _;
 use smol_str::SmolStr;
 
 use self::file_writers::snapshot;
@@ -27,11 +28,12 @@ use crate::api::Api;
 use crate::cache::{Cache, CacheSettings};
 use crate::clock::SystemClock;
 use crate::config::{Config, LogLevel, Section as _};
-use crate::event::Events;
+use crate::event::{Event, EventKind, Events};
 use crate::log::{Log, LogSender, TracingObserver};
 use crate::metrics::{ApiLabels, Metrics};
 use crate::redact::Scrubber;
 use crate::tasks::{ShutdownReport, Tasks};
+use crate::trace::TraceId;
 
 /// Background services of a client.
 pub(super) struct BackgroundServices {
@@ -49,8 +51,8 @@ impl BackgroundServices {
     /// Builds a client with its background services.
     pub(super) fn start(mut config: Config) -> Result<(Outflow, Self), InitError> {
         let cache = Cache::open(cache_settings(&config.cache)).map_err(InitError::Cache)?;
-        let ledger = match config.ledger.take() {
-            Some(ledger) => Some(ledger),
+        let (ledger, alone) = match config.ledger.take() {
+            Some(ledger) => (Some(ledger), None),
             None => open_ledger(&config.shared)?,
         };
         let apis = std::mem::take(&mut config.apis);
@@ -65,6 +67,9 @@ impl BackgroundServices {
         services.add_gauges(Arc::clone(&table));
         spawn_maintenance(tasks, table)?;
         spawn_cache_writer(tasks, cache, events.clone())?;
+        if alone.is_some() {
+            emit_own(events, EventKind::Ledger { reason: alone });
+        }
         Ok((client, services))
     }
 
@@ -171,6 +176,16 @@ pub(super) fn add_secrets(scrubber: &Scrubber, apis: &[Api], config: &Config) {
     for secret in &config.secrets {
         scrubber.learn(secret);
     }
+}
+
+/// Emits an event that belongs to no API.
+fn emit_own(events: &Events, what: EventKind) {
+    events.emit(|| Event {
+        api: SELF_API,
+        at: SystemClock::new().now(),
+        trace: TraceId::NONE,
+        what,
+    });
 }
 
 /// API name of events that belong to no API.

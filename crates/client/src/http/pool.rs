@@ -88,6 +88,13 @@ impl Pool {
         }
     }
 
+    /// Bars a connection from new requests. It closes with the last request that it carries: a server that floods it
+    /// would keep a processor busy for as long as the pool held it.
+    pub(super) fn distrust(&self, origin: &PoolOrigin, connection: &PooledConnection) {
+        connection.distrust();
+        self.idle.drop_suspect(origin);
+    }
+
     /// Stores a connection that never got its request.
     pub(super) fn put_back(&self, origin: &Arc<PoolOrigin>, connection: PooledConnection) {
         self.idle.put_back(origin, connection);

@@ -86,11 +86,11 @@ impl Transport {
             let (mut connection, age) = self.acquire_connection(&origin, &mut timeout, hook).await?;
             let response = timeout.run(connection.send(&origin, request)).await;
             if matches!(&response, Err(failure) if failure.kind == READ_TIMEOUT) {
-                connection.distrust();
+                self.pool.distrust(&origin, &connection);
             }
             match response? {
                 Ok(response) => {
-                    check_framing(&response).inspect_err(|_| connection.distrust())?;
+                    check_framing(&response).inspect_err(|_| self.pool.distrust(&origin, &connection))?;
                     let body_connection = self.pool.connection_for_body(origin, connection);
                     let mut response = self.incoming(response, &method, deadline, body_connection);
                     response.body_mut().confirm_empty().await?;
@@ -105,7 +105,7 @@ impl Transport {
                 }
                 Err(error) => {
                     if error.failure.kind == INVALID_RESPONSE {
-                        connection.distrust();
+                        self.pool.distrust(&origin, &connection);
                     }
                     return Err(error.failure);
                 }

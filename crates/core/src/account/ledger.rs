@@ -33,6 +33,11 @@ pub trait QuotaLedger: fmt::Debug + Send + Sync {
         LedgerTerms::HOST
     }
 
+    /// Returns false if it cannot be used now, as far as is known.
+    fn is_usable(&self) -> bool {
+        true
+    }
+
     /// Waits until every renewal so far is answered. Returns false if that takes longer than `patience`.
     fn flush(&self, patience: Duration) -> bool;
 }

@@ -15,6 +15,7 @@ mod renewal_codec;
 mod tests;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub(crate) type SharedClock = Arc<dyn Clock + Send + Sync>;
 pub struct RedisLedger {
     commands: UnboundedSender<LedgerCommand>,
     name: Arc<str>,
+    /// False from a renewal that failed until one that succeeds.
+    answers: Arc<AtomicBool>,
 }
 
 /// One account on a server.
@@ -69,7 +72,8 @@ impl RedisLedger {
         let subscriber = FactsSubscriber::new(&client, options, notices)?;
         let runner = LedgerRunner::new(client, options, clock);
         let (commands, queue) = unbounded_channel();
-        let worker = LedgerWorker::new(runner, subscriber, facts);
+        let answers = Arc::new(AtomicBool::new(true));
+        let worker = LedgerWorker::new(runner, subscriber, facts, Arc::clone(&answers));
         ledger_worker::start(worker, queue).map_err(|error| {
             StoreError::unreachable(format_args!(
                 "the system gives no thread for the shared limits: {error}"
@@ -78,6 +82,7 @@ impl RedisLedger {
         Ok(Self {
             commands,
             name: options.queue.as_str().into(),
+            answers,
         })
     }
 
@@ -139,6 +144,10 @@ impl QuotaLedger for RedisLedger {
 
     fn terms(&self) -> LedgerTerms {
         LedgerTerms::SERVER
+    }
+
+    fn is_usable(&self) -> bool {
+        self.answers.load(Ordering::Relaxed)
     }
 
     fn flush(&self, patience: Duration) -> bool {

@@ -49,7 +49,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow",
         own: "outflow-core outflow-sync outflow-ledger outflow-store outflow-config",
-        foreign: "arc-swap blake3 bytes fastrand foldhash h2 http http-body http-body-util \
+        foreign: "aho-corasick arc-swap blake3 bytes fastrand foldhash h2 http http-body http-body-util \
                   http-cache-semantics hyper hyper-rustls hyper-util percent-encoding \
                   pin-project-lite prometheus-client quick_cache rustix rustls \
                   rustls-platform-verifier secrecy serde serde_json slab smol_str tokio \

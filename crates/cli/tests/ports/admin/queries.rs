@@ -15,6 +15,22 @@ async fn probes_report_a_live_and_ready_program() {
     assert_eq!(ready.json(), json!({ "ready": true, "reasons": [] }));
 }
 
+// Without its directory a program cannot know what other processes used, and calls wait.
+#[tokio::test]
+async fn a_program_without_the_directory_of_its_limits_is_not_ready() {
+    let temp = tempfile::tempdir().expect("a folder");
+    let (dir, away) = (temp.path().join("shared"), temp.path().join("away"));
+    let shared = format!("[shared]\nlimits = \"host\"\ndir = \"{}\"\n", dir.display());
+    let running = TestProgram::with_config(&format!("{QUIET}{STOCK}{shared}")).await;
+    assert_eq!(running.get("/readyz").await.status, 200);
+    std::fs::rename(&dir, &away).expect("moved");
+    let ready = running.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.json()["reasons"], json!(["limits_unavailable"]));
+    std::fs::rename(&away, &dir).expect("moved back");
+    assert_eq!(running.get("/readyz").await.status, 200);
+}
+
 #[tokio::test]
 async fn metrics_have_the_openmetrics_type() {
     let running = TestProgram::start().await;

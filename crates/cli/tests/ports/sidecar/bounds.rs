@@ -221,6 +221,34 @@ async fn a_reader_that_stalls_loses_its_slot() {
     drop(deaf);
 }
 
+// A response is stored unless it repeats a value of its request. 1,000 values and 4 MiB, searched one by one, would
+// occupy a thread for a minute.
+#[tokio::test]
+async fn a_request_with_many_values_occupies_no_thread() {
+    use outflow_mock::{Content, MockApi, MockResponse};
+    let large = MockResponse::status(200)
+        .header("cache-control", "max-age=60")
+        .content(Content::Zeros(4 << 20));
+    let api = MockApi::builder().answer("/**", large).build().expect("valid");
+    let server = api.listen().await.expect("a port");
+    let config = TestConfig {
+        api: "cache = \"standard\"",
+        ..TestConfig::default()
+    };
+    let sidecar = TestSidecar::for_api(&server.url(), config).await;
+    let values: Vec<_> = (0..1_000)
+        .map(|n| format!("p{n}=\0\0\0\0\0\0\0a{n}").replace('\0', "%00"))
+        .collect();
+    let path = format!("/strict/x?{}", values.join("&"));
+    let reply = sidecar.get(&path, "").await;
+    assert_eq!(reply.status, 200);
+    assert!(
+        reply.headers["cache-status"][0].ends_with("stored"),
+        "{:?}",
+        reply.headers
+    );
+}
+
 #[tokio::test]
 async fn shutdown_finishes_calls_in_flight() {
     use outflow_mock::{MockApi, Script, ScriptMatch, ScriptedFault};

@@ -90,12 +90,12 @@ async fn without_window(sidecar: &TestSidecar) -> (SendRequest<Empty<bytes::Byte
     (client, Background::start(connection))
 }
 
-// Eight stored responses of a megabyte, and readers that take none of them. The content of the cache takes half of
-// the budget of four megabytes from buffers, so one response fits. Without that, responses that leave the cache
+// Eight stored responses of 900 kB, and readers that take none of them. The content of the cache takes half of
+// the budget of four megabytes from buffers, so one response fits beside its connection. Without that, responses that leave the cache
 // while they are read would come on top of it.
 #[tokio::test]
 async fn slow_readers_of_stored_responses_share_the_room_of_the_cache() {
-    let (api, server) = large_api(Content::Zeros(1_000_000)).await;
+    let (api, server) = large_api(Content::Zeros(900_000)).await;
     let config = TestConfig {
         server: SMALL,
         api: "cache = \"standard\"",

@@ -265,6 +265,21 @@ async fn run_thirty_commands(host: &Host) {
 }
 
 // The process is killed during the wait; its successor sends nothing before the end of it.
+// Its own limit holds, so nothing else would show that a second process doubles the rate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_cannot_share_its_limits_warns() {
+    let host = Host::new(&["5/s"]).await;
+    // A file is in the place of the directory.
+    std::fs::write(host.folder.path().join("outflow"), "").expect("writable");
+    let started = Process::start(host.command(&["serve", "--listen", ":0", "--admin", ":0"]));
+    let mut process = started.expect("it starts");
+    let line = process.wait_for_line("ledger_away", PATIENCE).expect("a warning");
+    assert!(
+        line.contains("lvl=WARN") && line.contains("limits count this process alone"),
+        "{line}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restart_remembers_a_retry_after() {
     remember_a_retry_after(&Host::new(&["50/s"]).await).await;

@@ -6,13 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outflow_core::Clock;
-
 use super::super::api_table::ApiTable;
-use super::{InitError, SELF_API};
+use super::{InitError, emit_own};
 use crate::cache::{Cache, DiskState};
-use crate::clock::SystemClock;
-use crate::event::{Event, EventKind, Events};
+use crate::event::{EventKind, Events};
 use crate::tasks::{CancelToken, Tasks};
 use crate::upstream::Upstream;
 
@@ -45,7 +42,7 @@ pub(super) fn spawn_maintenance(tasks: &Tasks, table: Arc<ApiTable>) -> Result<(
 pub(super) fn spawn_cache_writer(tasks: &Tasks, cache: Cache, events: Events) -> Result<(), InitError> {
     let first = cache.report().state;
     if !matches!(first, DiskState::None | DiskState::Used) {
-        emit_disk_state(&events, first);
+        emit_own(&events, EventKind::Disk { state: first });
     }
     let write = move |cancel: &CancelToken| {
         let mut reported = first;
@@ -53,22 +50,13 @@ pub(super) fn spawn_cache_writer(tasks: &Tasks, cache: Cache, events: Events) ->
             cache.flush();
             let state = cache.report().state;
             if std::mem::replace(&mut reported, state) != state {
-                emit_disk_state(&events, state);
+                emit_own(&events, EventKind::Disk { state });
             }
             std::thread::park_timeout(WRITE_INTERVAL);
         }
         cache.flush();
     };
     tasks.spawn_thread("cache", write).map_err(InitError::Tasks)
-}
-
-fn emit_disk_state(events: &Events, state: DiskState) {
-    events.emit(|| Event {
-        api: SELF_API,
-        at: SystemClock::new().now(),
-        trace: crate::trace::TraceId::NONE,
-        what: EventKind::Disk { state },
-    });
 }
 
 /// Runs work now and after every interval until it is cancelled. Missed runs are done once.

@@ -126,6 +126,14 @@ impl IdlePool {
         PooledConnection::Shared(sender, marks)
     }
 
+    /// Drops the shared connection of an origin if it gets no new requests.
+    pub(super) fn drop_suspect(&self, origin: &PoolOrigin) {
+        let mut state = self.state.lock();
+        if let Some(pool) = state.find(origin) {
+            pool.shared.take_if(|shared| shared.marks.is_suspect());
+        }
+    }
+
     /// Notes a response on the shared connection.
     fn on_response(&self, origin: &PoolOrigin) {
         let mut state = self.state.lock();
@@ -266,7 +274,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::DuplexStream;
+    use tokio::io::{AsyncReadExt, DuplexStream};
 
     use super::*;
 
@@ -295,6 +303,25 @@ mod tests {
         assert!(take(6).is_some() && take(10).is_some(), "one response came");
         assert!(take(11).is_none(), "no response for five seconds");
         assert!(take(12).is_none(), "and it does not come back");
+    }
+
+    // Two requests hold it; the pool alone would hold it for fifteen seconds more.
+    #[tokio::test(start_paused = true)]
+    async fn a_distrusted_connection_closes_with_its_last_request() {
+        let (idle_pool, origin) = (Arc::new(IdlePool::new(1)), origin());
+        let (connection, mut theirs) = shared().await;
+        let one = idle_pool.register(&origin, connection);
+        let other = idle_pool.take(&origin, Instant::now()).expect("shared");
+        one.distrust();
+        idle_pool.drop_suspect(&origin);
+        drop(one);
+        let mut sent = Vec::new();
+        let second = Duration::from_secs(1);
+        let open = tokio::time::timeout(second, theirs.read_to_end(&mut sent)).await;
+        assert!(open.is_err(), "a request holds it");
+        drop(other);
+        let closed = tokio::time::timeout(second, theirs.read_to_end(&mut sent)).await;
+        assert!(closed.is_ok());
     }
 
     /// Stores a connection on drop, as a task does when its runtime ends.

@@ -1,12 +1,13 @@
 //! The thread of a ledger: sends renewals, and tells observers of facts that others changed.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Weak};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use outflow_core::{FactsObserver, LeaseRequest, RenewalReply};
+use outflow_core::{FactsObserver, LeaseRequest, LedgerError, RenewalReply};
 use tokio::sync::mpsc::{UnboundedReceiver, error::TryRecvError};
 
 use super::RedisAccount;
@@ -38,6 +39,7 @@ pub(super) struct LedgerWorker {
     notices: UnboundedReceiver<FactsNotice>,
     observers: Vec<FactsWatch>,
     pending: FuturesUnordered<BoxFuture<'static, Option<SeenFacts>>>,
+    answers: Arc<AtomicBool>,
 }
 
 struct FactsWatch {
@@ -75,6 +77,7 @@ impl LedgerWorker {
         runner: LedgerRunner,
         subscriber: FactsSubscriber,
         notices: UnboundedReceiver<FactsNotice>,
+        answers: Arc<AtomicBool>,
     ) -> Self {
         Self {
             runner: Arc::new(runner),
@@ -82,6 +85,7 @@ impl LedgerWorker {
             notices,
             observers: Vec::new(),
             pending: FuturesUnordered::new(),
+            answers,
         }
     }
 
@@ -109,9 +113,17 @@ impl LedgerWorker {
                 account,
                 request,
                 reply,
-            } => self
-                .pending
-                .push(Box::pin(renew(Arc::clone(&self.runner), account, request, reply))),
+            } => {
+                let (runner, answers) = (Arc::clone(&self.runner), Arc::clone(&self.answers));
+                self.pending.push(Box::pin(async move {
+                    let answer = runner.renew(&account, &request).await;
+                    answers.store(!matches!(answer, Err(LedgerError::Unreachable(_))), Ordering::Relaxed);
+                    let facts = answer.as_ref().ok().and_then(|answer| answer.facts.as_ref());
+                    let generation = facts.map(|facts| facts.generation);
+                    reply(answer);
+                    generation.map(|generation| SeenFacts { account, generation })
+                }));
+            }
             LedgerCommand::Watch { account, observer } => self.observers.push(FactsWatch {
                 account,
                 observer,
@@ -175,17 +187,4 @@ impl LedgerWorker {
             }
         }
     }
-}
-
-async fn renew(
-    runner: Arc<LedgerRunner>,
-    account: String,
-    request: Arc<LeaseRequest>,
-    reply: RenewalReply,
-) -> Option<SeenFacts> {
-    let answer = runner.renew(&account, &request).await;
-    let facts = answer.as_ref().ok().and_then(|answer| answer.facts.as_ref());
-    let generation = facts.map(|facts| facts.generation);
-    reply(answer);
-    generation.map(|generation| SeenFacts { account, generation })
 }
