@@ -62,6 +62,13 @@ impl WaitQueues {
         }
     }
 
+    /// Lets a waiter start with less time than a response takes, as a call does that starts at once.
+    fn ignore_latency(&mut self, key: usize) {
+        if let Some(waiter) = self.waiters.get_mut(key) {
+            waiter.ends_call = false;
+        }
+    }
+
     /// Takes the waiters that only wait for an answer of the ledger.
     fn take_impatient(&mut self) -> Vec<usize> {
         let Self { impatient, waiters, .. } = self;
@@ -178,15 +185,10 @@ impl AdmissionState {
         estimate: StartEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let mut request = request;
-        if request.mode == WaitMode::Reject
-            && let Some(patience) = self.pool.patience(request.group, request.cost, now)
-        {
-            request.mode = WaitMode::Wait;
-            let end = request.deadline(now).min(now.saturating_add(patience));
-            request.deadline = WaitDeadline::At(end);
-            self.wait.become_impatient(key, end);
-        }
+        let request = match estimate.wait.eta {
+            None => self.await_ledger(request, key, now),
+            Some(_) => request,
+        };
         let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
@@ -196,6 +198,32 @@ impl AdmissionState {
         self.forget(key, now);
         let wait = estimate.wait.eta.map(|at| at.since(now));
         self.refuse(request.subject(), reason, wait)
+    }
+
+    /// Lets a call that only an answer of the ledger keeps from starting wait for it, as briefly as that takes: with
+    /// units it would start at once, whatever its mode, and however little time it has.
+    fn await_ledger(&mut self, request: AcquireRequest, key: usize, now: Nanos) -> AcquireRequest {
+        let Some(patience) = self.pool.patience(request.group, request.cost, now) else {
+            return request;
+        };
+        let end = match (request.mode, request.deadline) {
+            (WaitMode::Reject, _) => request.deadline(now).min(now.saturating_add(patience)),
+            (WaitMode::Wait, WaitDeadline::BeforeEnd(end))
+                if end <= now.saturating_add(self.expected_latency(request.group)) =>
+            {
+                end
+            }
+            (WaitMode::Wait, _) => return request,
+        };
+        match request.mode {
+            WaitMode::Reject => self.wait.become_impatient(key, end),
+            WaitMode::Wait => self.wait.ignore_latency(key),
+        }
+        AcquireRequest {
+            mode: WaitMode::Wait,
+            deadline: WaitDeadline::At(end),
+            ..request
+        }
     }
 
     /// Returns the reason to refuse a call with this estimate, where `waiting` calls wait with it.

@@ -1,7 +1,7 @@
 //! What the API said to one process holds for the others, and after a restart.
 
 use outflow::core::{HealthState, Nanos};
-use outflow::{AcquireOptions, RefusalReason, Rules, WaitMode};
+use outflow::{AcquireOptions, CallDecision, RefusalReason, Rules, WaitMode};
 
 use super::Host;
 use crate::support::{ms, secs};
@@ -69,6 +69,10 @@ async fn a_call_that_does_not_wait_waits_for_the_ledger() {
     assert!(host.now().since(begin) <= ms(5), "{:?}", host.now().since(begin));
     let wait = refused.retry_after.expect("an instant");
     assert!(wait > ms(900) && wait <= secs(1) + ms(20), "{wait:?}");
+    // The reason is not a deadline, which the caller does not have: `explain` says the same.
+    assert!(matches!(refused.reason, RefusalReason::Busy(_)), "{refused:?}");
+    let said = process.upstream.decide(process.target(), AcquireOptions::new());
+    assert_eq!(said, CallDecision::Refuse(refused));
     // Refused before, and allowed at the promised instant.
     tokio::time::sleep(wait).await;
     let permit = process.upstream.acquire(process.target()).await;
