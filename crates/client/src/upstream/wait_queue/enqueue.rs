@@ -62,13 +62,6 @@ impl WaitQueues {
         }
     }
 
-    /// Lets a waiter start with less time than a response takes, as a call does that starts at once.
-    fn ignore_latency(&mut self, key: usize) {
-        if let Some(waiter) = self.waiters.get_mut(key) {
-            waiter.ends_call = false;
-        }
-    }
-
     /// Takes the waiters that only wait for an answer of the ledger.
     fn take_impatient(&mut self) -> Vec<usize> {
         let Self { impatient, waiters, .. } = self;
@@ -138,6 +131,7 @@ impl AdmissionState {
             let reason = RefusalReason::Blocked(Box::new(cause));
             return self.refuse(request.subject(), reason, wait);
         }
+        let request = self.without_latency(request, &estimate, now);
         let key = self.wait.join(request, now, waker.clone());
         self.dispatch(now);
         match self.poll(key, now, waker) {
@@ -185,11 +179,14 @@ impl AdmissionState {
         estimate: StartEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let request = match estimate.wait.eta {
-            None => self.await_ledger(request, key, now),
-            Some(_) => request,
+        let refusal = match self.ledger_patience(request, &estimate, now) {
+            Some(end) => {
+                self.wait.become_impatient(key, end);
+                None
+            }
+            None => self.find_refusal(request, &estimate, self.wait.waiting(), now),
         };
-        let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
+        let Some(reason) = refusal else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
             self.emit_waiting(request, estimate.wait);
@@ -200,29 +197,32 @@ impl AdmissionState {
         self.refuse(request.subject(), reason, wait)
     }
 
-    /// Lets a call that only an answer of the ledger keeps from starting wait for it, as briefly as that takes: with
-    /// units it would start at once, whatever its mode, and however little time it has.
-    fn await_ledger(&mut self, request: AcquireRequest, key: usize, now: Nanos) -> AcquireRequest {
-        let Some(patience) = self.pool.patience(request.group, request.cost, now) else {
-            return request;
-        };
-        let end = match (request.mode, request.deadline) {
-            (WaitMode::Reject, _) => request.deadline(now).min(now.saturating_add(patience)),
-            (WaitMode::Wait, WaitDeadline::BeforeEnd(end))
-                if end <= now.saturating_add(self.expected_latency(request.group)) =>
-            {
-                end
-            }
-            (WaitMode::Wait, _) => return request,
-        };
-        match request.mode {
-            WaitMode::Reject => self.wait.become_impatient(key, end),
-            WaitMode::Wait => self.wait.ignore_latency(key),
+    /// Returns the instant until which a call that does not wait waits for an answer of the ledger, if it could start
+    /// with it.
+    fn ledger_patience(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> Option<Nanos> {
+        if request.mode != WaitMode::Reject {
+            return None;
         }
-        AcquireRequest {
-            mode: WaitMode::Wait,
-            deadline: WaitDeadline::At(end),
-            ..request
+        let patience = self.pool.patience(request.group, request.cost, now)?;
+        let end = request.deadline(now).min(now.saturating_add(patience));
+        estimate.if_recovered.is_none_or(|at| at <= end).then_some(end)
+    }
+
+    /// Lets a call with less time than a response takes wait for the ledger, if only its answer keeps the call from
+    /// starting: a call that can start at once does.
+    fn without_latency(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> AcquireRequest {
+        match request.deadline {
+            WaitDeadline::BeforeEnd(end)
+                if estimate.wait.eta.is_none()
+                    && end <= now.saturating_add(self.expected_latency(request.group))
+                    && self.pool.awaits_ledger(request.group, request.cost, now) =>
+            {
+                AcquireRequest {
+                    deadline: WaitDeadline::At(end),
+                    ..request
+                }
+            }
+            _ => request,
         }
     }
 

@@ -7,15 +7,16 @@ use http::Method;
 use outflow::config::{Environment, Source};
 use outflow::core::{Nanos, Priority};
 use outflow::event::{CallFinished, EventKind};
-use outflow::{CacheDirective, Call, CallDecision, Config, IoStream, Outflow, Upstream, WaitMode};
+use outflow::{CacheDirective, Call, CallDecision, Config, IoStream, LimitSharing, Outflow, Upstream, WaitMode};
 use outflow_mock::{Latency, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
-use outflow_testkit::{Background, EventRecorder, VirtualTime};
+use outflow_testkit::{Background, EventRecorder, MemoryLedger, VirtualTime};
 use tokio::time::Instant;
 
 /// Client and server.
 pub(crate) struct ExplainBed {
     pub(crate) client: Outflow,
     pub(crate) mock: MockApi,
+    time: VirtualTime,
     recorder: EventRecorder,
     background: Vec<Background<()>>,
 }
@@ -83,6 +84,16 @@ impl ExplainedCall {
 }
 
 impl ExplainBed {
+    /// Builds the client of a program that shares its limits, as `outflow serve` does by default.
+    pub(crate) fn sharing(lines: &str) -> Self {
+        let bed = Self::new(lines);
+        let ledger = MemoryLedger::new(bed.time.clone());
+        // On one host an answer takes microseconds.
+        let link = ledger.connect(Duration::ZERO);
+        bed.upstream().share(LimitSharing::on_host(link, API.into()));
+        bed
+    }
+
     /// Builds the client from the lines that a user writes below the address.
     pub(crate) fn new(lines: &str) -> Self {
         let mock = MockApi::builder().build().expect("valid");
@@ -93,8 +104,9 @@ impl ExplainBed {
         let text = format!("[apis.{API}]\nbase_url = {:?}\n{lines}\n", server.url());
         let sources = [Source::new("outflow.toml", text)];
         let config = Config::read(&sources, &Environment::empty()).expect("a valid configuration");
+        let time = VirtualTime::new();
         let builder = Outflow::builder()
-            .timer(Arc::new(VirtualTime::new()))
+            .timer(Arc::new(time.clone()))
             .cache(outflow::cache::Cache::open(outflow::cache::CacheSettings::default()).expect("a cache"))
             .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
                 let pipe: Box<dyn IoStream> = Box::new(server.connect());
@@ -106,6 +118,7 @@ impl ExplainBed {
         Self {
             client,
             mock,
+            time,
             recorder,
             background: Vec::new(),
         }
