@@ -84,6 +84,8 @@ impl PermitPool {
     #[inline]
     fn take_receipts(&mut self, group: u32, cost: Cost, now: Nanos) -> Result<ReceiptPair, BlockedBy> {
         if self.limits.shared.awaits_facts() {
+            self.own(group, now).want_lease(now, cost);
+            self.limits.shared.want_lease(now, cost);
             return Err(BlockedBy::SharedLimit(Nanos::MAX));
         }
         let own = match self.own(group, now).take(now, cost) {

@@ -159,6 +159,12 @@ impl PermitPool {
         own || self.limits.shared.awaits_ledger(now, cost)
     }
 
+    /// Returns true if a call lacks units, and the ledger does not answer.
+    pub(super) fn is_cut_off(&self, group: u32, cost: Cost, now: Nanos) -> bool {
+        let own = self.limits.group(group).known_limits();
+        own.is_some_and(|limits| limits.is_cut_off(now, cost)) || self.limits.shared.is_cut_off(now, cost)
+    }
+
     /// Returns the time for which a call that does not want to wait waits for the ledger, if only its answer
     /// is missing.
     pub(super) fn patience(&self, group: u32, cost: Cost, now: Nanos) -> Option<Duration> {
@@ -240,15 +246,16 @@ impl AdmissionState {
         let Some(lease) = self.pool.lease_of(scope) else {
             return;
         };
-        let was_silent = lease.is_failing();
-        let (facts, reason) = match answer {
-            Ok(answer) => (lease.deposit(now, request, answer), None),
+        let was_failing = lease.is_failing();
+        let facts = match answer {
+            Ok(answer) => lease.deposit(now, request, answer),
             Err(error) => {
                 lease.fail(now, request, &error);
-                (None, Some(SmolStr::new(error.to_string())))
+                None
             }
         };
-        if was_silent != lease.is_failing() {
+        if was_failing != lease.is_failing() {
+            let reason = lease.failure().map(SmolStr::new);
             self.pool.effects.emit(EventKind::Ledger { reason });
         }
         if let Some(facts) = facts {
@@ -261,7 +268,24 @@ impl AdmissionState {
         self.pool.estimate_share(scope, now);
         self.dispatch(now);
         self.refuse_impatient(now);
+        self.refuse_late_for_account(scope, now);
         self.pool.collect_renewals(scope, now);
+    }
+
+    /// Refuses the waiters whose deadline is before the instant at which the account has units again.
+    fn refuse_late_for_account(&mut self, scope: AccountScope, now: Nanos) {
+        let lease = self.pool.lease_of(scope).filter(|lease| !lease.covers(now, Cost::ONE));
+        let Some(opens_at) = lease.map(|lease| lease.opens_at(now)).filter(|at| *at > now) else {
+            return;
+        };
+        match scope {
+            AccountScope::Api => {
+                for circuit in self.pool.circuits.indexes() {
+                    self.refuse_late_waiters(circuit, opens_at, now);
+                }
+            }
+            AccountScope::Group(group) => self.refuse_late_group(group, opens_at, now),
+        }
     }
 
     /// Asks for the facts that other processes changed. The account of the API has those of all groups.

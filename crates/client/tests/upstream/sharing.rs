@@ -176,7 +176,7 @@ async fn call_once(upstream: &Upstream, api: &CountingApi, time: &VirtualTime) -
     match closed {
         Some(left) => {
             let mut headers = HeaderMap::new();
-            headers.insert("retry-after", HeaderValue::from(left.as_secs().max(1)));
+            headers.insert("retry-after", HeaderValue::from(left.as_secs() + 1));
             permit.settle(AttemptResult::response(429, &headers));
         }
         None => {

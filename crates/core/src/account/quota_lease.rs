@@ -328,12 +328,9 @@ impl QuotaLease {
         match (error, unanswered.filter(|sent| Arc::ptr_eq(&sent.request, to))) {
             (LedgerError::Unreachable(reason), Some(sent)) => {
                 sent.reason.clone_from(reason);
-                let wait = self
-                    .terms
-                    .repeat
-                    .saturating_mul(1 << sent.failures.min(LONGEST_BACKOFF));
+                let wait = self.terms.repeat.saturating_mul(1 << sent.failures.min(MOST_DOUBLINGS));
                 sent.failures = sent.failures.saturating_add(1);
-                sent.repeat_at = now.saturating_add(wait);
+                sent.repeat_at = now.saturating_add(wait.min(LONGEST_BACKOFF));
             }
             (LedgerError::Refused(_), Some(_)) => self.begin_life(now),
             (_, None) => {}
@@ -469,8 +466,9 @@ const MOST_RUNS: usize = 32;
 /// Arrivals this close make one run. It delays the end of a window by no more.
 const SAME_TIME: Duration = Duration::from_millis(1);
 
-/// A repetition waits for at most 64 times the first wait.
-const LONGEST_BACKOFF: u32 = 6;
+/// A ledger that is back is noticed within this.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+const MOST_DOUBLINGS: u32 = 6;
 
 const PAUSES_PER_WINDOW: u32 = 50;
 /// A ledger on the same host answers within this time.

@@ -164,7 +164,7 @@ impl ScopeLimits {
             _ => (total - 1) % capacity + 1,
         };
         let first = match self.meters.check_units(time.now, index, rest) {
-            Decision::WaitUntil(at) => at,
+            Decision::WaitUntil(at) => at.saturating_add(self.account_delay(&limit)),
             Decision::Allow(()) | Decision::Never => time.now,
         };
         let at = first.max(time.from);

@@ -68,6 +68,28 @@ impl ScopeLimits {
         lacks
     }
 
+    /// Asks for the units of a call that the lease lacks.
+    pub(in crate::upstream) fn want_lease(&mut self, now: Nanos, cost: Cost) {
+        if !self.is_empty() {
+            let _has_asked = self.lacks_lease(now, cost);
+        }
+    }
+
+    /// Returns true if the lease lacks units for a call, and the ledger does not answer.
+    pub(in crate::upstream) fn is_cut_off(&self, now: Nanos, cost: Cost) -> bool {
+        let failing = self.lease.as_ref().filter(|lease| !self.is_empty() && lease.is_failing());
+        failing.is_some_and(|lease| !lease.covers(now, self.fitting_cost(cost)))
+    }
+
+    /// Returns the time by which the account counts an arrival longer than the meters do: its buckets are a
+    /// part of the window, and an answer takes a moment.
+    pub(super) fn account_delay(&self, limit: &Limit) -> Duration {
+        match self.lease {
+            Some(_) => limit.rate().per() / BUCKETS_PER_WINDOW + LEDGER_DELAY,
+            None => Duration::ZERO,
+        }
+    }
+
     /// Returns true until the ledger said what other processes know of the API, unless it fails.
     #[inline]
     pub(in crate::upstream) fn awaits_facts(&self) -> bool {
@@ -223,6 +245,11 @@ impl ScopeLimits {
         }
     }
 }
+
+/// An account counts arrivals in buckets of this part of the window.
+const BUCKETS_PER_WINDOW: u32 = 256;
+/// A report and a grant pass through the ledger's queue.
+const LEDGER_DELAY: Duration = Duration::from_millis(5);
 
 fn is_same(used: &LimitUsage, limit: &Limit) -> bool {
     used.measure == limit.measure() && used.rate.per() == limit.rate().per()

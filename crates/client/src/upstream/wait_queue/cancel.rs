@@ -93,6 +93,15 @@ impl WaitQueues {
         found.map(|(key, _)| key).collect()
     }
 
+    /// Returns the queued waiters of a group whose deadline is before `end`.
+    pub(super) fn find_late(&self, group: u32, end: Nanos) -> Vec<usize> {
+        let is_late = |waiter: &Waiter| {
+            waiter.group == group && waiter.deadline < end && matches!(waiter.state, WaiterState::Queued { .. })
+        };
+        let late = self.waiters.iter().filter(|(_, waiter)| is_late(waiter));
+        late.map(|(key, _)| key).collect()
+    }
+
     /// Returns the waiters that the predicate on group and cost selects.
     pub(in crate::upstream) fn find_waiters<T>(
         &self,

@@ -291,6 +291,13 @@ impl AdmissionState {
         }
     }
 
+    /// Refuses the waiters of a group whose deadline is before `end`.
+    pub(in crate::upstream) fn refuse_late_group(&mut self, group: u32, end: Nanos, now: Nanos) {
+        for key in self.wait.find_late(group, end) {
+            self.refuse_late_waiter(key, now);
+        }
+    }
+
     /// Refuses a waiter that cannot start in time, with the wait that a new call would have.
     pub(super) fn refuse_late_waiter(&mut self, key: usize, now: Nanos) {
         let Some(request) = self.wait.request(key) else {

@@ -181,6 +181,7 @@ impl WaitEstimator<'_> {
                 WaitReason::State(Box::new(self.pool.state_cause(circuit, self.now)))
             }
             (Some(BlockReason::Cooling { .. }), _) => WaitReason::Cooldown,
+            _ if self.pool.is_cut_off(group, Cost::ONE, self.now) => WaitReason::Ledger,
             (_, Some(rates)) => WaitReason::Limit {
                 rate: rates.effective,
                 processes: rates.processes,

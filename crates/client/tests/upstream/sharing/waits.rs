@@ -6,15 +6,21 @@ use outflow::{AcquireOptions, CallDecision, RefusalReason, Rules, WaitMode};
 use super::Host;
 use crate::support::{ms, secs};
 
-// The processes learn of it within 50 ms; what was in flight by then still arrives.
+// The processes know of it within 50 ms; what was in flight by then still arrives.
 #[tokio::test(start_paused = true)]
 async fn one_retry_after_stops_every_process() {
     let host = Host::new(&["50/s"]);
     let processes: Vec<_> = (0..3).map(|_| host.busy_process()).collect();
     tokio::time::sleep(secs(3)).await;
     *host.api.closed_until.lock() = host.now().saturating_add(secs(30));
-    // The first 429 is back after at most 40 ms + 40 ms.
-    tokio::time::sleep(ms(200)).await;
+    let is_asleep = |process: &super::Process| process.upstream.state(process.target()) == HealthState::Sleep;
+    while !processes.iter().any(is_asleep) {
+        tokio::time::sleep(ms(1)).await;
+    }
+    tokio::time::sleep(ms(50)).await;
+    assert!(processes.iter().all(is_asleep), "all know within 50 ms");
+    // A call takes at most 40 ms to the API.
+    tokio::time::sleep(ms(40)).await;
     let begin = host.now();
     tokio::time::sleep(secs(29)).await;
     assert_eq!(host.arrivals_since(begin), 0);
