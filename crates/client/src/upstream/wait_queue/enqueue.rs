@@ -58,6 +58,8 @@ impl WaitQueues {
     fn become_impatient(&mut self, key: usize, end: Nanos) {
         if let Some(waiter) = self.waiters.get_mut(key) {
             waiter.deadline = end;
+            // The end of its patience is not the end of the call.
+            waiter.ends_call = false;
             self.impatient.push((key, waiter.number));
         }
     }
@@ -131,7 +133,7 @@ impl AdmissionState {
             let reason = RefusalReason::Blocked(Box::new(cause));
             return self.refuse(request.subject(), reason, wait);
         }
-        let request = self.without_latency(request, &estimate, now);
+        let request = self.with_ledger_time(request, &estimate, now);
         let key = self.wait.join(request, now, waker.clone());
         self.dispatch(now);
         match self.poll(key, now, waker) {
@@ -208,21 +210,24 @@ impl AdmissionState {
         estimate.if_recovered.is_none_or(|at| at <= end).then_some(end)
     }
 
-    /// Lets a call with less time than a response takes wait for the ledger, if only its answer keeps the call from
-    /// starting: a call that can start at once does.
-    fn without_latency(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> AcquireRequest {
-        match request.deadline {
-            WaitDeadline::BeforeEnd(end)
-                if estimate.wait.eta.is_none()
-                    && end <= now.saturating_add(self.expected_latency(request.group))
-                    && self.pool.awaits_ledger(request.group, request.cost, now) =>
-            {
-                AcquireRequest {
-                    deadline: WaitDeadline::At(end),
-                    ..request
-                }
+    /// Gives a call that only an answer of the ledger keeps from starting the time for it, since a call that can start
+    /// at once does: however little time it has, for its wait or for the response.
+    fn with_ledger_time(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> AcquireRequest {
+        let patience = self.pool.patience(request.group, request.cost, now);
+        let Some(patience) = patience.filter(|_| estimate.wait.eta.is_none()) else {
+            return request;
+        };
+        let least = now.saturating_add(patience);
+        let deadline = match request.deadline {
+            WaitDeadline::BeforeEnd(end) if end < least.saturating_add(self.expected_latency(request.group)) => {
+                end.max(least)
             }
-            _ => request,
+            WaitDeadline::At(_) | WaitDeadline::Within(_) if request.deadline(now) < least => least,
+            _ => return request,
+        };
+        AcquireRequest {
+            deadline: WaitDeadline::At(deadline),
+            ..request
         }
     }
 
