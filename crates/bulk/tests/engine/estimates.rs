@@ -434,14 +434,20 @@ async fn an_eta_knows_every_window_of_several_limits() {
         let mut plan = Plan::with_user_defaults(limits[0], LATENCY);
         let all = limits.iter().map(|rate| rate.parse().expect("a rate"));
         plan.rules.limits = all.map(Limit::sliding).collect();
-        plan.mock.limit_to(limits.iter().flat_map(|rate| shared(rate)).collect());
+        plan.mock
+            .limit_to(limits.iter().flat_map(|rate| shared(rate)).collect());
         let jitter = Latency::Uniform(Duration::from_millis(50), Duration::from_millis(100));
         plan.mock.delay(jitter, jitter);
         let world = plan.start().await;
         let compared = compare(&world, gets("t", jobs), Duration::from_mins(1)).await;
         // Jitter costs the short limit some of its quota in the last window.
         let wrong: Vec<_> = compared.iter().filter(|one| !one.is_within(3 * SECOND)).collect();
-        assert!(wrong.is_empty(), "{limits:?}: {} of {}: {wrong:?}", wrong.len(), compared.len());
+        assert!(
+            wrong.is_empty(),
+            "{limits:?}: {} of {}: {wrong:?}",
+            wrong.len(),
+            compared.len()
+        );
         assert!(compared.len() > 5, "{limits:?}: too few to say");
     }
 }

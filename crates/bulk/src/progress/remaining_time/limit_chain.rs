@@ -211,7 +211,10 @@ mod tests {
         };
         let burst = span_after(1_200, 0, |_| 40_000).as_secs_f64();
         assert!((100.9..101.1).contains(&burst), "{burst}");
-        assert_eq!(span_after(899, 0, |units| 100 * units), Duration::from_millis(60_000 + 29_900));
+        assert_eq!(
+            span_after(899, 0, |units| 100 * units),
+            Duration::from_millis(60_000 + 29_900)
+        );
         assert_eq!(span_after(601, 7, |_| 0), Duration::from_secs(67), "it sleeps");
     }
 

@@ -77,7 +77,10 @@ impl ScopeLimits {
 
     /// Returns true if the lease lacks units for a call, and the ledger does not answer.
     pub(in crate::upstream) fn is_cut_off(&self, now: Nanos, cost: Cost) -> bool {
-        let failing = self.lease.as_ref().filter(|lease| !self.is_empty() && lease.is_failing());
+        let failing = self
+            .lease
+            .as_ref()
+            .filter(|lease| !self.is_empty() && lease.is_failing());
         failing.is_some_and(|lease| !lease.covers(now, self.fitting_cost(cost)))
     }
 

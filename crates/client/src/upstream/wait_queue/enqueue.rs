@@ -202,7 +202,12 @@ impl AdmissionState {
     /// Returns the instant until which a call that does not wait waits for an answer of the ledger, if it could start
     /// with it.
     fn ledger_patience(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> Option<Nanos> {
-        if request.mode != WaitMode::Reject {
+        // A ledger changes nothing about a state or the calls in flight.
+        let is_quota = matches!(
+            estimate.wait.reason,
+            WaitReason::Limit { .. } | WaitReason::Ledger | WaitReason::Turn
+        );
+        if request.mode != WaitMode::Reject || !is_quota {
             return None;
         }
         let patience = self.pool.patience(request.group, request.cost, now)?;
@@ -214,7 +219,9 @@ impl AdmissionState {
     /// at once does: however little time it has, for its wait or for the response.
     fn with_ledger_time(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> AcquireRequest {
         let patience = self.pool.patience(request.group, request.cost, now);
-        let Some(patience) = patience.filter(|_| estimate.wait.eta.is_none()) else {
+        let is_first = matches!(estimate.wait.reason, WaitReason::Ledger | WaitReason::Turn)
+            && (estimate.wait.position, estimate.wait.eta) == (0, None);
+        let Some(patience) = patience.filter(|_| is_first) else {
             return request;
         };
         let least = now.saturating_add(patience);

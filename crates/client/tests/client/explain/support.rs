@@ -7,7 +7,9 @@ use http::Method;
 use outflow::config::{Environment, Source};
 use outflow::core::{Nanos, Priority};
 use outflow::event::{CallFinished, EventKind};
-use outflow::{CacheDirective, Call, CallDecision, Config, IoStream, LimitSharing, Outflow, Upstream, WaitMode};
+use outflow::{
+    CacheDirective, Call, CallDecision, Config, IoStream, LimitSharing, Outflow, Upstream, WaitMode, WaitReason,
+};
 use outflow_mock::{Latency, MockApi, MockResponse, Script, ScriptMatch, ScriptedFault};
 use outflow_testkit::{Background, EventRecorder, MemoryLedger, VirtualTime};
 use tokio::time::Instant;
@@ -17,6 +19,7 @@ pub(crate) struct ExplainBed {
     pub(crate) client: Outflow,
     pub(crate) mock: MockApi,
     time: VirtualTime,
+    is_shared: bool,
     recorder: EventRecorder,
     background: Vec<Background<()>>,
 }
@@ -47,6 +50,8 @@ pub(crate) struct MetResult {
     pub(crate) was_idle: bool,
     /// Number of health transitions until its end.
     pub(crate) slept: usize,
+    /// True if the limits are shared, with an account that counts in parts of a window.
+    pub(crate) is_shared: bool,
 }
 
 impl ExplainedCall {
@@ -86,7 +91,10 @@ impl ExplainedCall {
 impl ExplainBed {
     /// Builds the client of a program that shares its limits, as `outflow serve` does by default.
     pub(crate) fn sharing(lines: &str) -> Self {
-        let bed = Self::new(lines);
+        let bed = Self {
+            is_shared: true,
+            ..Self::new(lines)
+        };
         let ledger = MemoryLedger::new(bed.time.clone());
         // On one host an answer takes microseconds.
         let link = ledger.connect(Duration::ZERO);
@@ -119,6 +127,7 @@ impl ExplainBed {
             client,
             mock,
             time,
+            is_shared: false,
             recorder,
             background: Vec::new(),
         }
@@ -190,6 +199,7 @@ impl ExplainBed {
             at,
             was_idle,
             slept: self.transitions() - transitions,
+            is_shared: self.is_shared,
         };
         assert_met(&said, &met);
         (said, met)
@@ -212,15 +222,19 @@ pub(crate) fn assert_met(said: &CallDecision, met: &MetResult) {
                 assert!(!finished.waited.is_zero(), "{text}: {met:?}");
             }
             let is_known = estimate.position == 0 && finished.attempts > 0;
+            let tolerance = match estimate.reason {
+                WaitReason::Limit { rate, .. } if met.is_shared => TOLERANCE + rate.per() / 128 + SHARING,
+                _ => TOLERANCE,
+            };
             if let Some(eta) = estimate.eta.filter(|_| is_known) {
                 let start = met.at.saturating_add(finished.waited);
-                assert!(eta.since(start) <= TOLERANCE, "{text}: too early in {met:?}");
+                assert!(eta.since(start) <= tolerance, "{text}: too early in {met:?}");
                 // Calls in flight that get no response hold units of a limit until their timeout. Several of them put
                 // the API to sleep, and that is another wait.
                 let latest = estimate.unanswered.map_or(eta, |calls| calls.start);
                 let is_known = met.was_idle || (estimate.reason.name() == "limit" && met.slept == 0);
                 assert!(
-                    !is_known || start.since(latest) <= TOLERANCE,
+                    !is_known || start.since(latest) <= tolerance,
                     "{text}: too late in {met:?}"
                 );
             }
@@ -249,5 +263,7 @@ pub(crate) fn assert_met(said: &CallDecision, met: &MetResult) {
 pub(crate) const API: &str = "x";
 /// One way to the server.
 const WAY: Duration = Duration::from_millis(25);
+/// An answer of the ledger takes a moment, and a report before it.
+const SHARING: Duration = Duration::from_millis(10);
 /// The runtime's timers have this resolution.
 const TOLERANCE: Duration = Duration::from_millis(2);
