@@ -134,10 +134,7 @@ async fn compare(seed: u64) -> String {
     fastrand::seed(seed);
     let mut random = Rng::with_seed(seed);
     let lines = config(&mut random);
-    let mut bed = match seed % 2 {
-        0 => ExplainBed::new(&lines),
-        _ => ExplainBed::sharing(&lines),
-    };
+    let mut bed = ExplainBed::new(&lines);
     live(&mut bed, &mut random).await;
     let call = asked(&mut random);
     println!("situation {seed}: {call:?} under\n{lines}");
@@ -148,7 +145,7 @@ async fn compare(seed: u64) -> String {
     }
 }
 
-// Half of the programs share their limits, as `outflow serve` does and the library does not by default. Limits, states, overrides, modes, places, caches, deadlines, costs and priorities at random. The table at
+// Limits, states, overrides, modes, places, caches, deadlines, costs and priorities at random. The table at
 // the end shows that every answer of explain was met, and none by chance alone.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_situations_meet_what_explain_said() {
