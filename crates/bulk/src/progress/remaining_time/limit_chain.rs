@@ -91,7 +91,8 @@ impl LimitChain {
             let position = chained.position(self.jobs);
             let wait = |units| wait(&chained.limit, units).unwrap_or_default().max(first);
             // The rest of the last window goes at the rate of shorter limits, as its units return.
-            let rest = self.span_of(&self.limits[index + 1..], position.jobs);
+            let shorter = self.limits.get(index + 1..).unwrap_or_default();
+            let rest = self.span_of(shorter, position.jobs);
             let last = wait(position.units).max(wait(1).saturating_add(rest));
             position.before.saturating_add(last)
         });
