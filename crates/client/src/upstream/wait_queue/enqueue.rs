@@ -64,6 +64,14 @@ impl WaitQueues {
         }
     }
 
+    /// Returns true if a waiter waits for no more than an answer of the ledger: its caller does not wait.
+    fn is_impatient(&self, key: usize) -> bool {
+        let number = self.waiters.get(key).map(|waiter| waiter.number);
+        self.impatient
+            .iter()
+            .any(|(known, of)| *known == key && Some(*of) == number)
+    }
+
     /// Takes the waiters that only wait for an answer of the ledger.
     fn take_impatient(&mut self) -> Vec<usize> {
         let Self { impatient, waiters, .. } = self;
@@ -315,13 +323,24 @@ impl AdmissionState {
         let Some(request) = self.wait.request(key) else {
             return;
         };
+        let is_impatient = self.wait.is_impatient(key);
         let Some(waker) = self.wait.leave(key, WaiterState::Detached) else {
             return;
         };
         let estimate = self.estimator(request.group, now).estimate(request);
         let wait = estimate.eta.map(|at| at.since(now));
         self.pool.effects.wake([waker]);
-        self.store_refusal(key, RefusalReason::TooLate(estimate.reason), wait, now);
+        let awaits_ledger = estimate.position == 0 && self.pool.awaits_ledger(request.group, request.cost, now);
+        let why = match estimate.reason {
+            WaitReason::Turn if awaits_ledger => WaitReason::Ledger,
+            reason => reason,
+        };
+        let reason = if is_impatient {
+            RefusalReason::Busy(why)
+        } else {
+            RefusalReason::TooLate(why)
+        };
+        self.store_refusal(key, reason, wait, now);
     }
 
     /// Refuses all queued waiters under a circuit.

@@ -1,7 +1,7 @@
 //! What the API said to one process holds for the others, and after a restart.
 
 use outflow::core::{HealthState, Nanos};
-use outflow::{AcquireOptions, CallDecision, RefusalReason, Rules, WaitMode};
+use outflow::{AcquireOptions, CallDecision, LimitSharing, RefusalReason, Rules, WaitMode};
 
 use super::Host;
 use crate::support::{ms, secs};
@@ -83,6 +83,26 @@ async fn a_call_that_does_not_wait_waits_for_the_ledger() {
     tokio::time::sleep(wait).await;
     let permit = process.upstream.acquire(process.target()).await;
     drop(permit.expect("the promised permit"));
+}
+
+// A loaded host: the answer takes 20 ms, and a call that does not wait has five. It was refused for a deadline and for
+// calls ahead, of which there were none.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_names_a_slow_ledger() {
+    let host = Host::new(&["10/s"]);
+    let rules = Rules {
+        limits: host.limits.clone(),
+        mode: WaitMode::Reject,
+        ..Rules::unlimited()
+    };
+    let process = host.process_with(&rules);
+    let slow = host.ledger.connect(ms(10));
+    process.upstream.share(LimitSharing::on_host(slow, "slow".into()));
+    let refused = process.upstream.acquire(process.target()).await;
+    let RefusalReason::Busy(reason) = refused.expect_err("no answer yet").reason else {
+        panic!("it has no deadline");
+    };
+    assert_eq!(reason.name(), "ledger");
 }
 
 #[tokio::test(start_paused = true)]
