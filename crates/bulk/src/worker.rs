@@ -116,7 +116,7 @@ impl<S: JobStore> RunningJob<S> {
             return failed(error);
         }
         let is_down = api_before(executor, &self.job).is_some_and(|api| api.is_down());
-        if self.lane.steps_aside(job, is_down) {
+        if is_down && self.lane.steps_aside(job) {
             drop(permits);
             self.slot = None;
             sleep(ASIDE).await;

@@ -41,7 +41,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::Method;
-use outflow_core::{Decision, HealthOverride, HealthState, Nanos};
+use outflow_core::{Decision, HealthOverride, HealthState, Limit, Nanos};
 use smol_str::SmolStr;
 
 pub use acquire::Acquire;
@@ -242,6 +242,14 @@ impl Upstream {
     pub fn check_with(&self, target: Target, options: AcquireOptions) -> Decision {
         let request = self.request(target, options);
         self.shared.with(|state, now| state.check(request, now))
+    }
+
+    /// Decides when so many units fit one configured limit of a group or of the API, whatever other limits say.
+    /// Returns `None` if it has no such limit.
+    pub fn check_limit(&self, target: Target, limit: &Limit, units: u64) -> Option<Decision> {
+        let group = self.request(target, AcquireOptions::new()).group;
+        self.shared
+            .with(|state, now| state.check_limit((group, limit), units, now))
     }
 
     /// Estimates the wait of a call: its cause, the calls ahead and the start. Returns `None` if the

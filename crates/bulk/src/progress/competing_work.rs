@@ -70,7 +70,8 @@ impl TenantBacklogs {
             self.limited.push(LaneActivity {
                 lane: report.name.clone(),
                 ended_here: counts.done + counts.dead + counts.failed,
-                is_served: !report.lanes.is_empty(),
+                has_work: !report.lanes.is_empty(),
+                is_blocked: false,
             });
         }
         for LaneBacklog { lane, jobs } in &report.lanes {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use outflow::core::HealthState;
 use outflow_store::{ActionReport, JobCounts, JobStore, LaneBacklog, Name, RemainingWork, StoreResult, TenantReport};
 
 use super::competing_work::TenantBacklogs;
@@ -28,7 +29,8 @@ impl<S: JobStore> EngineContext<S> {
         let lanes = shares.lanes().map(|lane| LaneActivity {
             lane: lane.clone(),
             ended_here: self.lanes.get(lane).ended(),
-            is_served: self.is_served(lane) && backlogs.has_work(lane),
+            has_work: backlogs.has_work(lane),
+            is_blocked: self.is_blocked(lane),
         });
         let (now, lanes) = (self.clock.now(), lanes.collect::<Vec<_>>());
         let ended = EndedJobs {
@@ -44,9 +46,9 @@ impl<S: JobStore> EngineContext<S> {
         self.api_speeds.record(now, ended, &apis.collect::<Vec<_>>());
         // A tenant's own limit slows it alone, so its speed is measured apart.
         let mut limited = backlogs.limited_tenants().to_vec();
-        let is_served = lanes.iter().all(|lane| lane.is_served);
+        let is_blocked = lanes.iter().any(|lane| lane.is_blocked);
         for tenant in &mut limited {
-            tenant.is_served &= is_served;
+            tenant.is_blocked = is_blocked;
         }
         let ended = limited.iter().map(|tenant| tenant.ended_here).sum();
         let ended = EndedJobs {
@@ -59,10 +61,14 @@ impl<S: JobStore> EngineContext<S> {
 }
 
 impl<S> EngineContext<S> {
-    /// Returns true unless the API of a lane sleeps or cools down for long. Cooldowns of seconds are its speed.
-    fn is_served(&self, lane: &Name) -> bool {
+    /// Returns true if the API of a lane accepts no calls now, or only probes.
+    fn is_blocked(&self, lane: &Name) -> bool {
         let upstream = Lane::from_name(lane).upstream(&self.client);
-        upstream.is_none_or(|upstream| blocked_for(&upstream, SHORT_COOLDOWN).is_none())
+        upstream.is_some_and(|upstream| {
+            let state = upstream.0.state(upstream.1);
+            !matches!(state, HealthState::Normal | HealthState::Throttle)
+                || blocked_for(&upstream, Duration::ZERO).is_some()
+        })
     }
 
     /// Estimates the time until all jobs of an action have ended; nothing while it is paused.
@@ -174,9 +180,6 @@ fn estimate(remaining: u64, measured: Option<Throughput>, limits: LimitTime, lat
         None => least,
     })
 }
-
-/// An API that allows less than configured asks for cooldowns of this length again and again.
-const SHORT_COOLDOWN: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {

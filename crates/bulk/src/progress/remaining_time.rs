@@ -139,19 +139,26 @@ impl<S> EngineContext<S> {
     pub(super) fn remaining_time(&self, workload: &Workload, latency: Duration) -> Option<LimitTime> {
         let settings = self.settings.load();
         let mut longest = LimitTime::default();
+        let mut first_waits = BTreeMap::new();
         for lane in workload.lanes() {
-            longest.span = longest.span.max(self.first_wait(lane, Cost::ONE)?);
+            let first = self.first_wait(lane)?;
+            longest.span = longest.span.max(first);
+            first_waits.insert(lane.clone(), first);
         }
         for OwnedLimits { owner, chain } in workload.owned_limits(&self.client, &settings, latency) {
-            let wait = |cost: Cost| match &owner {
-                LimitOwner::Lane(lane) => self.first_wait(lane, cost),
+            let first = match &owner {
+                LimitOwner::Lane(lane) => first_waits.get(lane).copied(),
+                LimitOwner::Tenant(_) | LimitOwner::AllTenants => None,
+            };
+            let wait = |limit: &Limit, units: u64| match &owner {
+                LimitOwner::Lane(lane) => self.limit_wait(lane, limit, units),
                 LimitOwner::Tenant(name) => {
                     let rate = settings.rule(name).rate;
-                    self.start_limits.tenants.first_wait(name, rate, cost)
+                    self.start_limits.tenants.first_wait(name, rate, Cost::new(units))
                 }
                 LimitOwner::AllTenants => None,
             };
-            longest.span = longest.span.max(chain.span_after(wait));
+            longest.span = longest.span.max(chain.span_after(first.unwrap_or_default(), wait));
             longest.window = longest.window.max(chain.longest_window(MAX_SPAN));
         }
         if let Some(latest) = workload.latest() {
@@ -163,15 +170,14 @@ impl<S> EngineContext<S> {
         Some(longest)
     }
 
-    /// Returns the wait of a lane's next call of this cost; nothing if its API is paused or unknown, or never allows
-    /// the cost.
-    fn first_wait(&self, lane: &Name, cost: Cost) -> Option<Duration> {
+    /// Returns the wait of a lane's next call; nothing if its API is paused or unknown.
+    fn first_wait(&self, lane: &Name) -> Option<Duration> {
         let lane = Lane::from_name(lane);
         if matches!(lane, Lane::Handler(_)) {
             return Some(Duration::ZERO);
         }
         let (upstream, target) = lane.upstream(&self.client)?;
-        match upstream.check(target.with_cost(cost)) {
+        match upstream.check(target) {
             Decision::WaitUntil(at) => {
                 let reason = upstream.explain(target)?.reason;
                 match &reason {
@@ -181,8 +187,17 @@ impl<S> EngineContext<S> {
                     _ => Some(at.since(upstream.now()).saturating_add(recovery_cost(&reason))),
                 }
             }
+            Decision::Allow(()) | Decision::Never => Some(Duration::ZERO),
+        }
+    }
+
+    /// Returns the wait for units of one limit of a lane, if it ever allows so many at once.
+    fn limit_wait(&self, lane: &Name, limit: &Limit, units: u64) -> Option<Duration> {
+        let (upstream, target) = Lane::from_name(lane).upstream(&self.client)?;
+        match upstream.check_limit(target, limit, units)? {
+            Decision::WaitUntil(at) => Some(at.since(upstream.now())),
             Decision::Allow(()) => Some(Duration::ZERO),
-            Decision::Never => (cost == Cost::ONE).then_some(Duration::ZERO),
+            Decision::Never => None,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Recent throughput of lanes.
 //!
 //! An ETA follows the lane, because all its tenants and actions share one speed and fair order divides it. Only time in
-//! which the lane was served counts: its API accepted calls, and jobs waited. A sleep or a pause says nothing about
-//! the rest.
+//! which jobs waited counts, and no outage: that says nothing about the rest. Waits of some seconds that an API imposes
+//! again and again are its speed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -36,8 +36,10 @@ pub(crate) struct LaneActivity {
     pub(crate) lane: Name,
     /// Number of its jobs that ended in this process.
     pub(crate) ended_here: u64,
-    /// True if its API accepts calls and jobs wait.
-    pub(crate) is_served: bool,
+    /// True if jobs wait that no operator paused.
+    pub(crate) has_work: bool,
+    /// True if its API accepts no calls, or only probes.
+    pub(crate) is_blocked: bool,
 }
 
 /// Number of ended jobs of all lanes.
@@ -99,11 +101,17 @@ fn scale(number: u64, times: u64, of: u64) -> u64 {
 #[derive(Debug)]
 struct LaneSpeed {
     ended_here: u64,
-    is_served: bool,
+    has_work: bool,
     /// Consecutive parts, the oldest first.
     parts: VecDeque<ServedPart>,
     /// Served time since the last end.
     idle: Duration,
+    /// Time since the API accepts no calls, if no job has ended since.
+    blocked: Duration,
+    /// True if this is an outage.
+    is_out: bool,
+    /// Time since the last outage, if there was one.
+    recovered: Option<Duration>,
 }
 
 /// A part of the served time, and the jobs that ended in it.
@@ -132,21 +140,53 @@ impl LaneSpeed {
     fn new(activity: &LaneActivity) -> Self {
         Self {
             ended_here: activity.ended_here,
-            is_served: false,
+            has_work: false,
             parts: VecDeque::new(),
             idle: Duration::ZERO,
+            blocked: Duration::ZERO,
+            is_out: false,
+            recovered: None,
         }
     }
 
     fn add(&mut self, activity: &LaneActivity, span: Duration, ended: u64) {
         self.ended_here = activity.ended_here;
-        match (
-            std::mem::replace(&mut self.is_served, activity.is_served),
-            activity.is_served,
-        ) {
-            (true, true) => self.add_served(ServedPart { span, ended }),
-            (true, false) => self.remove_trouble(),
-            (false, _) => {}
+        let had_work = std::mem::replace(&mut self.has_work, activity.has_work);
+        if !activity.has_work {
+            self.idle = Duration::ZERO;
+            return;
+        }
+        if !had_work {
+            return;
+        }
+        if activity.is_blocked && ended == 0 {
+            self.add_blocked(span);
+            return;
+        }
+        self.end_block();
+        self.recovered = self.recovered.map(|since| since.saturating_add(span));
+        if self.recovered.is_none_or(|since| since > RECOVERY) {
+            self.add_served(ServedPart { span, ended });
+        }
+    }
+
+    /// Adds time without calls. A long one is an outage, which is left out with the failures before it. An API that
+    /// fails again within a minute is slow.
+    fn add_blocked(&mut self, span: Duration) {
+        self.blocked = self.blocked.saturating_add(span);
+        let is_first = self.recovered.is_none_or(|since| since > RECURRING);
+        if self.blocked > SHORT_BLOCK && is_first {
+            self.remove_trouble();
+            self.is_out = true;
+            self.recovered = Some(Duration::ZERO);
+        }
+    }
+
+    fn end_block(&mut self) {
+        let span = std::mem::take(&mut self.blocked);
+        if !std::mem::take(&mut self.is_out) && !span.is_zero() {
+            self.recovered = self.recovered.map(|_| RECOVERY);
+            self.add_served(ServedPart { span, ended: 0 });
         }
     }
 
@@ -211,6 +251,15 @@ const PART_SPAN: Duration = Duration::from_secs(3);
 /// An API sleeps for failures of the last seconds.
 const TROUBLE_SPAN: Duration = Duration::from_secs(20);
 
+/// An API that allows less than configured asks for cooldowns of this length again and again.
+const SHORT_BLOCK: Duration = Duration::from_secs(5);
+
+/// After an outage the rate grows to the configured one for so long.
+const RECOVERY: Duration = Duration::from_secs(10);
+
+/// An API that fails again within this time fails for ever, as far as an estimate knows.
+const RECURRING: Duration = Duration::from_mins(1);
+
 /// A shorter span measures chance.
 const MIN_SPAN: Duration = Duration::from_secs(2);
 
@@ -226,7 +275,8 @@ mod tests {
         LaneActivity {
             lane: lane(name),
             ended_here,
-            is_served: true,
+            has_work: true,
+            is_blocked: false,
         }
     }
 
@@ -245,14 +295,14 @@ mod tests {
 
     // Ten a second for ten minutes, then an hour of sleep, then ten a second again.
     #[test]
-    fn a_sleep_does_not_slow_the_measured_throughput() {
+    fn an_outage_does_not_slow_the_measured_throughput() {
         let speeds = LaneSpeeds::default();
         let last = (0..=600).map(|second| record(&speeds, second, second * 10));
         let measured = last.last().flatten().expect("measured");
         assert_eq!(measured.ended, measured.span.as_secs() * 10);
         assert!(measured.span < USUAL_SPAN + 2 * PART_SPAN, "{measured:?}");
         let asleep = LaneActivity {
-            is_served: false,
+            is_blocked: true,
             ..activity("a", 6_000)
         };
         for second in 601..=4_200 {
@@ -272,12 +322,33 @@ mod tests {
             record(&speeds, second, second.min(60) * 10);
         }
         let asleep = LaneActivity {
-            is_served: false,
+            is_blocked: true,
             ..activity("a", 600)
         };
-        speeds.record(Nanos::from_secs(91), alone(600), &[asleep]);
+        for second in 91..100 {
+            speeds.record(Nanos::from_secs(second), alone(600), std::slice::from_ref(&asleep));
+        }
         let measured = speeds.throughput(&lane("a"), USUAL_SPAN).expect("kept");
         assert_eq!(measured.ended, measured.span.as_secs() * 10, "{measured:?}");
+    }
+
+    // The API is out for ten seconds of twenty, for ever: five a second. The first time says nothing about the rest.
+    #[test]
+    fn an_api_that_fails_again_and_again_is_slow() {
+        let speeds = LaneSpeeds::default();
+        let mut ended = 0;
+        for second in 0..600 {
+            let is_blocked = second % 20 >= 10;
+            ended += if is_blocked { 0 } else { 10 };
+            let now = LaneActivity {
+                is_blocked,
+                ..activity("a", ended)
+            };
+            speeds.record(Nanos::from_secs(second), alone(ended), &[now]);
+        }
+        let measured = speeds.throughput(&lane("a"), USUAL_SPAN).expect("measured");
+        let in_ten_seconds = measured.ended * 10 / measured.span.as_secs();
+        assert!((40..65).contains(&in_ten_seconds), "{measured:?}");
     }
 
     // A lane without work is forgotten, so its earlier speed does not count.

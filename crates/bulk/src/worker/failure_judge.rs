@@ -110,15 +110,27 @@ impl FailureJudge<'_> {
     /// Returns the time in which a few further calls start and end: a limit counts calls in flight, so that calls
     /// without a response may go one after the other.
     fn patience(&self) -> Duration {
+        let one = self.start_distance().saturating_add(self.took);
+        one.saturating_mul(FEW_STARTS).clamp(MIN_PATIENCE, MAX_PATIENCE)
+    }
+
+    /// Returns the time in which twice as many other jobs start as failed. Jobs that can never succeed would take the
+    /// whole rate of a slowed API.
+    fn turn_of_others(&self) -> Duration {
+        let failed = u32::try_from(self.lane.failed_jobs()).unwrap_or(u32::MAX);
+        let turns = failed.saturating_mul(TURNS_OF_OTHERS);
+        self.start_distance().saturating_mul(turns).min(MAX_TURN)
+    }
+
+    /// Returns the time between two starts by the slowest limit in effect.
+    fn start_distance(&self) -> Duration {
         let ApiBefore { upstream, target, .. } = &self.before;
         let limits = upstream.effective_limits(*target);
         let spaces = limits.iter().map(|limit| {
             let quantity = u32::try_from(limit.rate.quantity()).unwrap_or(u32::MAX);
             limit.rate.per() / quantity.max(1)
         });
-        let slowest = spaces.max().unwrap_or_default();
-        let one = slowest.saturating_add(self.took);
-        one.saturating_mul(FEW_STARTS).clamp(MIN_PATIENCE, MAX_PATIENCE)
+        spaces.max().unwrap_or_default()
     }
 
     const fn sign(&self) -> SignKind {
@@ -186,8 +198,8 @@ impl FailureJudge<'_> {
             .saturating_sub(1)
     }
 
-    /// Returns the wait until the API accepts calls again, and some more: other jobs probe the API first, so that one
-    /// that always fails cannot keep it asleep. A deadline ends the wait.
+    /// Returns the wait until the API accepts calls again, and some more, so that others go first. A deadline ends the
+    /// wait.
     fn wait(&self, settings: &EngineSettings) -> Duration {
         let ApiBefore { upstream, target, .. } = &self.before;
         let asleep = match upstream.check(*target) {
@@ -198,6 +210,7 @@ impl FailureJudge<'_> {
         let own = settings
             .backoff
             .delay(self.excuses().saturating_add(1), fastrand::u64(..));
+        let own = own.saturating_add(self.turn_of_others());
         let wait = asleep.saturating_add(own);
         match self.job.deadline {
             Some(deadline) => wait.min(deadline.since(upstream.timer().wall())),
@@ -226,6 +239,12 @@ const MAX_EXCUSES: u32 = 6;
 
 /// Longer than most outages: the last jobs survive one, and jobs that can never succeed end.
 const LAST_JOBS_EXCUSED: Duration = Duration::from_mins(15);
+
+/// Of three starts one is left to jobs that failed.
+const TURNS_OF_OTHERS: u32 = 3;
+
+/// At a slow rate, the last jobs of a run wait no longer for others.
+const MAX_TURN: Duration = Duration::from_secs(30);
 
 /// An operator may wake the API at any time.
 const MAX_WAIT: Duration = Duration::from_mins(10);

@@ -183,12 +183,18 @@ impl LaneHistory {
         state.failing_since.filter(|_| state.repeats >= 2)
     }
 
-    /// Returns true if a job that failed before lets others go first, once for each outcome, while the API is down or
-    /// the last outcome was a failure: jobs that can never succeed would put it to sleep, and keep it asleep.
-    pub(super) fn steps_aside(&self, job: u64, is_down: bool) -> bool {
+    /// Returns true if a job that failed before lets others go first, once for each outcome, while the API is down: jobs
+    /// that can never succeed would keep it asleep.
+    pub(super) fn steps_aside(&self, job: u64) -> bool {
         let mut state = self.state.lock();
-        let is_failing = is_down || state.recent.back().is_some_and(|last| last.outcome != SignKind::Served);
-        is_failing && state.has_queued && state.has_failed(job) && state.aside.insert(job)
+        state.has_queued && state.has_failed(job) && state.aside.insert(job)
+    }
+
+    /// Returns the number of jobs whose last known outcome is a failure.
+    pub(super) fn failed_jobs(&self) -> usize {
+        let state = self.state.lock();
+        let signs = state.recent.iter();
+        signs.filter(|sign| sign.outcome != SignKind::Served).count()
     }
 
     /// Ends the jobs that failed before without another attempt, until the API serves a job or a new one comes.

@@ -151,6 +151,16 @@ async fn jobs_that_always_fail_do_not_put_the_api_to_sleep_for_others() {
     assert!(all < Duration::from_secs(60), "{all:?}");
 }
 
+// A fifth of them fails: the API is in Throttle, where a failure uses no retry. Repeated ones took half of its rate, so that
+// the others needed five and a half minutes instead of twenty seconds.
+#[tokio::test(start_paused = true)]
+async fn jobs_that_always_fail_take_no_rate_of_others_in_throttle() {
+    let positions: Vec<_> = (0..200).step_by(5).collect();
+    let (others, all) = run_with_bad(200, &positions).await;
+    assert!(others < Duration::from_secs(75), "{others:?}");
+    assert!(all < Duration::from_mins(20), "{all:?}");
+}
+
 // The first ten of two hundred jobs always fail: enough in a row to put the API to sleep. The others probe it, so that
 // the run takes minutes; with probes by those that fail it took most of an hour.
 #[tokio::test(start_paused = true)]

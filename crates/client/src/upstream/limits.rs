@@ -150,6 +150,12 @@ impl ScopeLimits {
         })
     }
 
+    /// Decides when units fit one configured limit, if it is one of these.
+    pub(super) fn check_limit(&mut self, limit: &Limit, units: u64, now: Nanos) -> Option<Decision> {
+        let index = self.configured.iter().position(|known| known == limit)?;
+        Some(self.meters.check_units(now, index, units))
+    }
+
     /// Checks as [`take`](Self::take) decides, and takes nothing. Returns the time to send: later than now where a
     /// limit is paced.
     pub(super) fn check_start(&mut self, now: Nanos, cost: Cost) -> Decision<Nanos> {

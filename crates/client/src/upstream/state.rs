@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{ClockPair, Decision, HealthState, Nanos};
+use outflow_core::{ClockPair, Decision, HealthState, Limit, Nanos};
 use smol_str::SmolStr;
 
 use super::permit_pool::PermitPool;
@@ -166,6 +166,13 @@ impl AdmissionState {
             return Decision::Never;
         }
         self.estimator(request.group, now).check(request)
+    }
+
+    /// Decides when units fit one configured limit, if the group or the API has it.
+    pub(super) fn check_limit(&mut self, (group, limit): (u32, &Limit), units: u64, now: Nanos) -> Option<Decision> {
+        let group = self.pool.limits.resolve(group);
+        let own = self.pool.own(group, now).check_limit(limit, units, now);
+        own.or_else(|| self.pool.limits.shared.check_limit(limit, units, now))
     }
 
     /// Estimates the wait of a call that cannot start now.

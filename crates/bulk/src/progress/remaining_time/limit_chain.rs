@@ -22,8 +22,7 @@ pub(super) struct LimitChain {
 }
 
 struct ChainedLimit {
-    kind: LimitKind,
-    quantity: u64,
+    limit: Limit,
     /// Time until a start counts no more.
     window: Duration,
     /// Amount of all work in units of this limit.
@@ -55,8 +54,7 @@ impl LimitChain {
                 warm_up = warm_up.max(latency.saturating_mul(u32::try_from(windows).unwrap_or(u32::MAX)));
             }
             chained.push(ChainedLimit {
-                kind: limit.kind(),
-                quantity: rate.quantity(),
+                limit: *limit,
                 window: rate.per().saturating_add(counted_after(rate.per(), latency)),
                 amount: WorkAmount { units, ..amount },
             });
@@ -86,16 +84,19 @@ impl LimitChain {
         self.span_of(&self.limits, self.jobs)
     }
 
-    /// Returns the time until the last call starts, where `wait` returns the wait of a call of this cost: the part of
-    /// a window that is in use has to return first.
-    pub(super) fn span_after(&self, wait: impl Fn(Cost) -> Option<Duration>) -> Duration {
-        let waits = self.limits.iter().map(|limit| {
-            let position = limit.position(self.jobs);
-            let own = wait(Cost::new(position.units));
-            let first = own.or_else(|| wait(Cost::ONE)).unwrap_or_default();
-            position.before.saturating_add(first)
+    /// Returns the time until the last call starts. The next one waits for `first`, and `wait` returns the wait for
+    /// units of one limit: the part of a window that is in use has to return first.
+    pub(super) fn span_after(&self, first: Duration, wait: impl Fn(&Limit, u64) -> Option<Duration>) -> Duration {
+        let spans = self.limits.iter().enumerate().map(|(index, chained)| {
+            let position = chained.position(self.jobs);
+            let wait = |units| wait(&chained.limit, units).unwrap_or_default().max(first);
+            // The rest of the last window goes at the rate of shorter limits, as its units return.
+            let shorter = self.limits.get(index + 1..).unwrap_or_default();
+            let rest = self.span_of(shorter, position.jobs);
+            let last = wait(position.units).max(wait(1).saturating_add(rest));
+            position.before.saturating_add(last)
         });
-        waits.max().unwrap_or_default().max(self.span())
+        spans.max().unwrap_or_default().max(self.span())
     }
 
     fn span_of(&self, limits: &[ChainedLimit], jobs: u64) -> Duration {
@@ -120,16 +121,17 @@ impl ChainedLimit {
             units: of_all,
         } = self.amount;
         let units = scale(jobs, of_all, all).max(1);
-        let (before, left) = match self.kind {
+        let quantity = self.limit.rate().quantity().max(1);
+        let (before, left) = match self.limit.kind() {
             LimitKind::Sliding | LimitKind::Fixed | LimitKind::Aligned => {
-                let windows = (units - 1) / self.quantity.max(1);
-                let left = (units - 1) % self.quantity.max(1) + 1;
+                let windows = (units - 1) / quantity;
+                let left = (units - 1) % quantity + 1;
                 (self.window.as_nanos().saturating_mul(windows.into()), left)
             }
             LimitKind::Bucket { burst } => {
                 let late = u128::from(units.saturating_sub(burst));
                 let nanos = self.window.as_nanos().saturating_mul(late);
-                (nanos / u128::from(self.quantity.max(1)), units.min(burst))
+                (nanos / u128::from(quantity), units.min(burst))
             }
         };
         WindowPosition {
@@ -204,12 +206,17 @@ mod tests {
             let amount = WorkAmount { jobs, units: jobs };
             LimitChain::new([&limit("600/min")], amount, Duration::ZERO)
         };
-        let after_burst = |_: Cost| Some(Duration::from_secs(40));
-        assert_eq!(chain(1_200).span_after(after_burst), Duration::from_secs(100));
-        let even = |cost: Cost| Some(Duration::from_millis(100 * cost.units()));
-        assert_eq!(chain(899).span_after(even), Duration::from_millis(60_000 + 29_900));
-        let asleep = |cost: Cost| (cost == Cost::ONE).then_some(Duration::from_secs(7));
-        assert_eq!(chain(601).span_after(asleep), Duration::from_secs(67));
+        let span_after = |jobs: u64, first: u64, wait: fn(u64) -> u64| {
+            let wait = |_: &Limit, units| Some(Duration::from_millis(wait(units)));
+            chain(jobs).span_after(Duration::from_secs(first), wait)
+        };
+        let burst = span_after(1_200, 0, |_| 40_000).as_secs_f64();
+        assert!((100.9..101.1).contains(&burst), "{burst}");
+        assert_eq!(
+            span_after(899, 0, |units| 100 * units),
+            Duration::from_millis(60_000 + 29_900)
+        );
+        assert_eq!(span_after(601, 7, |_| 0), Duration::from_secs(67), "it sleeps");
     }
 
     // 30 calls of 2,000 tokens at 30,000 tokens a minute: 15 a minute; 500 calls a minute bound nothing.

@@ -237,9 +237,10 @@ impl AdmissionState {
         let report = self.pool.reader().read_attempt(result);
         let classified = self.pool.settings.policy.classify(&report);
         let effect = classified.outcome.effect();
-        let outcome = match response.expects(effect) {
-            true => classified.outcome.explained(),
-            false => classified.outcome,
+        let outcome = if response.expects(effect) {
+            classified.outcome.explained()
+        } else {
+            classified.outcome
         };
         let figures = self.record(&mut response, outcome, now);
         let end = ReportedEnd {

@@ -148,9 +148,10 @@ impl ScopeLimits {
         let lease = self.lease.as_ref()?;
         let used = lease.usage().iter().find(|used| is_same(used, limit))?;
         let (unspent, _) = lease.held();
-        let unspent = match limit.measure().unit_cost().counts_cost() {
-            true => unspent.cost,
-            false => unspent.calls,
+        let unspent = if limit.measure().unit_cost().counts_cost() {
+            unspent.cost
+        } else {
+            unspent.calls
         };
         let all = used.arrived.saturating_add(used.held).saturating_sub(unspent);
         let (_, status) = self.meters.statuses(now).nth(index)?;
@@ -176,9 +177,10 @@ impl ScopeLimits {
     pub(super) fn charge_strangers(&mut self, now: Nanos, index: usize, units: u64) {
         self.meters.charge(now, index, units);
         let counts_cost = |limit: &Limit| limit.measure().unit_cost().counts_cost();
-        let units = match self.configured.get(index).is_some_and(counts_cost) {
-            true => LeaseUnits::new(0, units),
-            false => LeaseUnits::new(units, 0),
+        let units = if self.configured.get(index).is_some_and(counts_cost) {
+            LeaseUnits::new(0, units)
+        } else {
+            LeaseUnits::new(units, 0)
         };
         if let Some(lease) = &mut self.lease {
             lease.overdraw(now, units);

@@ -58,8 +58,18 @@ impl WaitQueues {
     fn become_impatient(&mut self, key: usize, end: Nanos) {
         if let Some(waiter) = self.waiters.get_mut(key) {
             waiter.deadline = end;
+            // The end of its patience is not the end of the call.
+            waiter.ends_call = false;
             self.impatient.push((key, waiter.number));
         }
+    }
+
+    /// Returns true if a waiter waits for no more than an answer of the ledger: its caller does not wait.
+    fn is_impatient(&self, key: usize) -> bool {
+        let number = self.waiters.get(key).map(|waiter| waiter.number);
+        self.impatient
+            .iter()
+            .any(|(known, of)| *known == key && Some(*of) == number)
     }
 
     /// Takes the waiters that only wait for an answer of the ledger.
@@ -131,6 +141,7 @@ impl AdmissionState {
             let reason = RefusalReason::Blocked(Box::new(cause));
             return self.refuse(request.subject(), reason, wait);
         }
+        let request = self.with_ledger_time(request, &estimate, now);
         let key = self.wait.join(request, now, waker.clone());
         self.dispatch(now);
         match self.poll(key, now, waker) {
@@ -178,16 +189,14 @@ impl AdmissionState {
         estimate: StartEstimate,
         now: Nanos,
     ) -> AcquireResult {
-        let mut request = request;
-        if request.mode == WaitMode::Reject
-            && let Some(patience) = self.pool.patience(request.group, request.cost, now)
-        {
-            request.mode = WaitMode::Wait;
-            let end = request.deadline(now).min(now.saturating_add(patience));
-            request.deadline = WaitDeadline::At(end);
-            self.wait.become_impatient(key, end);
-        }
-        let Some(reason) = self.find_refusal(request, &estimate, self.wait.waiting(), now) else {
+        let refusal = match self.ledger_patience(request, &estimate, now) {
+            Some(end) => {
+                self.wait.become_impatient(key, end);
+                None
+            }
+            None => self.find_refusal(request, &estimate, self.wait.waiting(), now),
+        };
+        let Some(reason) = refusal else {
             let deadline = self.wait.track_deadline(key);
             self.pool.effects.arm_timer(deadline.unwrap_or(Nanos::MAX));
             self.emit_waiting(request, estimate.wait);
@@ -196,6 +205,45 @@ impl AdmissionState {
         self.forget(key, now);
         let wait = estimate.wait.eta.map(|at| at.since(now));
         self.refuse(request.subject(), reason, wait)
+    }
+
+    /// Returns the instant until which a call that does not wait waits for an answer of the ledger, if it could start
+    /// with it.
+    fn ledger_patience(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> Option<Nanos> {
+        // A ledger changes nothing about a state or the calls in flight.
+        let is_quota = matches!(
+            estimate.wait.reason,
+            WaitReason::Limit { .. } | WaitReason::Ledger | WaitReason::Turn
+        );
+        if request.mode != WaitMode::Reject || !is_quota {
+            return None;
+        }
+        let patience = self.pool.patience(request.group, request.cost, now)?;
+        let end = request.deadline(now).min(now.saturating_add(patience));
+        estimate.if_recovered.is_none_or(|at| at <= end).then_some(end)
+    }
+
+    /// Gives a call that only an answer of the ledger keeps from starting the time for it, since a call that can start
+    /// at once does: however little time it has, for its wait or for the response.
+    fn with_ledger_time(&self, request: AcquireRequest, estimate: &StartEstimate, now: Nanos) -> AcquireRequest {
+        let patience = self.pool.patience(request.group, request.cost, now);
+        let is_first = matches!(estimate.wait.reason, WaitReason::Ledger | WaitReason::Turn)
+            && (estimate.wait.position, estimate.wait.eta) == (0, None);
+        let Some(patience) = patience.filter(|_| is_first) else {
+            return request;
+        };
+        let least = now.saturating_add(patience);
+        let deadline = match request.deadline {
+            WaitDeadline::BeforeEnd(end) if end < least.saturating_add(self.expected_latency(request.group)) => {
+                end.max(least)
+            }
+            WaitDeadline::At(_) | WaitDeadline::Within(_) if request.deadline(now) < least => least,
+            _ => return request,
+        };
+        AcquireRequest {
+            deadline: WaitDeadline::At(deadline),
+            ..request
+        }
     }
 
     /// Returns the reason to refuse a call with this estimate, where `waiting` calls wait with it.
@@ -275,13 +323,24 @@ impl AdmissionState {
         let Some(request) = self.wait.request(key) else {
             return;
         };
+        let is_impatient = self.wait.is_impatient(key);
         let Some(waker) = self.wait.leave(key, WaiterState::Detached) else {
             return;
         };
         let estimate = self.estimator(request.group, now).estimate(request);
         let wait = estimate.eta.map(|at| at.since(now));
         self.pool.effects.wake([waker]);
-        self.store_refusal(key, RefusalReason::TooLate(estimate.reason), wait, now);
+        let awaits_ledger = estimate.position == 0 && self.pool.awaits_ledger(request.group, request.cost, now);
+        let why = match estimate.reason {
+            WaitReason::Turn if awaits_ledger => WaitReason::Ledger,
+            reason => reason,
+        };
+        let reason = if is_impatient {
+            RefusalReason::Busy(why)
+        } else {
+            RefusalReason::TooLate(why)
+        };
+        self.store_refusal(key, reason, wait, now);
     }
 
     /// Refuses all queued waiters under a circuit.

@@ -242,3 +242,28 @@ async fn explain_of_a_cost_above_the_limit_is_never() {
         )
     );
 }
+
+// A program that shares its limits leases units from a ledger, and an idle one has none. With less time than the API's
+// latency a call was refused, because of calls ahead that there were not; in `reject` mode because of a deadline.
+#[tokio::test(start_paused = true)]
+async fn explain_of_a_program_that_shares_its_limits_is_what_a_call_meets() {
+    let bed = ExplainBed::sharing("limits = [\"2/s\"]");
+    bed.calls(2).await;
+    tokio::time::sleep(10 * SECOND).await;
+    let hurried = ExplainedCall {
+        timeout: Some(Duration::from_millis(30)),
+        ..ExplainedCall::get()
+    };
+    let (said, _) = bed.compare(&hurried).await;
+    assert_eq!(said.name(), "go", "{}", sentence(&bed, &said));
+    let bed = ExplainBed::sharing("limits = [\"2/s\"]\nrate_limit_mode = \"reject\"");
+    bed.calls(1).await;
+    bed.calls(1).await;
+    tokio::time::sleep(SECOND / 100).await;
+    let (said, _) = bed.compare(&ExplainedCall::get()).await;
+    assert_eq!(said.cause(), Some("limit"), "{}", sentence(&bed, &said));
+    let CallDecision::Refuse(refusal) = said else {
+        panic!("{said:?}");
+    };
+    assert!(matches!(refusal.reason, RefusalReason::Busy(_)), "{refusal:?}");
+}

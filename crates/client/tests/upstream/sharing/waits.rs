@@ -1,7 +1,7 @@
 //! What the API said to one process holds for the others, and after a restart.
 
 use outflow::core::{HealthState, Nanos};
-use outflow::{AcquireOptions, RefusalReason, Rules, WaitMode};
+use outflow::{AcquireOptions, CallDecision, LimitSharing, RefusalReason, Rules, WaitMode};
 
 use super::Host;
 use crate::support::{ms, secs};
@@ -75,10 +75,34 @@ async fn a_call_that_does_not_wait_waits_for_the_ledger() {
     assert!(host.now().since(begin) <= ms(5), "{:?}", host.now().since(begin));
     let wait = refused.retry_after.expect("an instant");
     assert!(wait > ms(900) && wait <= secs(1) + ms(20), "{wait:?}");
+    // The reason is not a deadline, which the caller does not have: `explain` says the same.
+    assert!(matches!(refused.reason, RefusalReason::Busy(_)), "{refused:?}");
+    let said = process.upstream.decide(process.target(), AcquireOptions::new());
+    assert_eq!(said, CallDecision::Refuse(refused));
     // Refused before, and allowed at the promised instant.
     tokio::time::sleep(wait).await;
     let permit = process.upstream.acquire(process.target()).await;
     drop(permit.expect("the promised permit"));
+}
+
+// A loaded host: the answer takes 20 ms, and a call that does not wait has five. It was refused for a deadline and for
+// calls ahead, of which there were none.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_does_not_wait_names_a_slow_ledger() {
+    let host = Host::new(&["10/s"]);
+    let rules = Rules {
+        limits: host.limits.clone(),
+        mode: WaitMode::Reject,
+        ..Rules::unlimited()
+    };
+    let process = host.process_with(&rules);
+    let slow = host.ledger.connect(ms(10));
+    process.upstream.share(LimitSharing::on_host(slow, "slow".into()));
+    let refused = process.upstream.acquire(process.target()).await;
+    let RefusalReason::Busy(reason) = refused.expect_err("no answer yet").reason else {
+        panic!("it has no deadline");
+    };
+    assert_eq!(reason.name(), "ledger");
 }
 
 #[tokio::test(start_paused = true)]
