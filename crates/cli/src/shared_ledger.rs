@@ -48,7 +48,10 @@ pub(crate) fn open(config: &ProgramConfig) -> Result<Option<RedisLedger>, StoreE
 
 /// Returns the client's configuration with its ledger.
 pub(crate) fn client_config(config: &ProgramConfig) -> Result<Config, StoreError> {
-    let ledger = open(config)?.map(|ledger| Arc::new(ledger) as Arc<dyn QuotaLedger>);
+    let ledger = match open(config)? {
+        Some(ledger) => Some::<Arc<dyn QuotaLedger>>(Arc::new(ledger)),
+        None => None,
+    };
     Ok(Config {
         ledger,
         ..config.client.clone()

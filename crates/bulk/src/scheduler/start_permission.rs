@@ -67,7 +67,7 @@ pub(crate) enum MissingPermit {
     /// Distance from the start before: the next is due at this instant.
     Distance(Nanos),
     /// Permit of the API for a job of this cost.
-    Permit { cost: Cost, refusal: Refusal },
+    Permit { cost: Cost, refusal: Box<Refusal> },
 }
 
 /// Reason why a job does not start now.
@@ -126,6 +126,7 @@ impl StartCheck<'_> {
             if is_impossible(&refusal) {
                 return StartDenied::Impossible(refusal.to_string());
             }
+            let refusal = Box::new(refusal);
             StartDenied::Lane(MissingPermit::Permit { cost, refusal })
         })?;
         self.count_start(tenant, cost, HeldPermits { api, tenant: own })

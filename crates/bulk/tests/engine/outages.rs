@@ -112,7 +112,9 @@ async fn run_with_bad(all: usize, positions: &[usize]) -> (Duration, Duration) {
     let world = plan.start().await;
     let begun = world.now();
     let mut jobs = gets("t", all);
-    positions.iter().for_each(|position| fail_always(&mut jobs[*position]));
+    for position in positions {
+        fail_always(jobs.get_mut(*position).expect("a job"));
+    }
     world.submit("a", jobs).await;
     let good = u64::try_from(all - positions.len()).expect("few");
     while world.counts().await.done < good {
@@ -148,7 +150,7 @@ async fn jobs_that_always_fail_do_not_put_the_api_to_sleep_for_others() {
     let positions: Vec<_> = (0..200).step_by(10).collect();
     let (others, all) = run_with_bad(200, &positions).await;
     assert!(others < Duration::from_secs(35), "{others:?}");
-    assert!(all < Duration::from_secs(60), "{all:?}");
+    assert!(all < Duration::from_mins(1), "{all:?}");
 }
 
 // A fifth of them fails: the API is in Throttle, where a failure uses no retry. Repeated ones took half of its rate, so that

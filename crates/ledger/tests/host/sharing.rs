@@ -139,7 +139,7 @@ fn facts_of_another_process_are_noticed() {
     }
     first.lease("10/s", 1).expect("a turn");
     second.lease("10/s", 1).expect("a turn");
-    let facts = Some((0, vec![7, 8], Duration::from_secs(60)));
+    let facts = Some((0, vec![7, 8], Duration::from_mins(1)));
     second.renew("10/s", 0, facts).expect("a turn");
     let deadline = Deadline::within(Duration::from_secs(30));
     while observers[0].0.load(Ordering::Relaxed) == 0 {

@@ -49,7 +49,7 @@ async fn an_eta_is_known_while_an_api_is_probed() {
 async fn an_eta_is_true_after_a_retry_after() {
     let world = Plan::with_user_defaults("10/s", LATENCY).start().await;
     let asks = MockResponse::status(429).header("retry-after", "30");
-    let at = Duration::from_secs(30)..Duration::from_secs(60);
+    let at = Duration::from_secs(30)..Duration::from_mins(1);
     world
         .mock
         .rewrite(Script::new().rule(ScriptMatch::always().between(at).first(1), asks));

@@ -109,7 +109,9 @@ fn check_warns_of_a_concurrency_that_keeps_limits_out_of_reach() {
 #[test]
 fn check_warns_of_limits_that_are_not_shared() {
     let api = |name: &str| {
-        format!("[apis.{name}]\nbase_url = \"https://api.example/{name}\"\nlimits = [\"10/s\"]\napi_key_env = \"KEY\"\n")
+        format!(
+            "[apis.{name}]\nbase_url = \"https://api.example/{name}\"\nlimits = [\"10/s\"]\napi_key_env = \"KEY\"\n"
+        )
     };
     let folder = configured(&(api("one") + &api("two") + "[shared]\ndir = \"outflow.toml\"\n"));
     let advice = || {
@@ -117,7 +119,12 @@ fn check_warns_of_limits_that_are_not_shared() {
         command.env("KEY", "a secret of the test");
         RunOutput::new(command.output().expect("it runs")).json(0)["advice"].clone()
     };
-    let keys: Vec<_> = advice().as_array().expect("a list").iter().map(|one| one["key"].clone()).collect();
+    let keys: Vec<_> = advice()
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| one["key"].clone())
+        .collect();
     assert_eq!(keys, ["shared.dir", "apis.two.base_url"]);
 }
 

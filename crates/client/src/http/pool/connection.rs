@@ -230,7 +230,9 @@ mod tests {
             if delay.is_zero() {
                 theirs.write_all(&no_streams).await.expect("room");
             }
-            let mut connection = PooledConnection::shared(TokioIo::new(ours)).await.ok().expect("HTTP/2");
+            let Ok(mut connection) = PooledConnection::shared(TokioIo::new(ours)).await else {
+                panic!("HTTP/2");
+            };
             let request = Request::get(uri.clone()).body(OutgoingBody::full(Bytes::new()));
             let sent = timeout(
                 Duration::from_secs(1),

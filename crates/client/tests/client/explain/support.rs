@@ -98,7 +98,7 @@ impl ExplainBed {
         let ledger = MemoryLedger::new(bed.time.clone());
         // On one host an answer takes microseconds.
         let link = ledger.connect(Duration::ZERO);
-        bed.upstream().share(LimitSharing::on_host(link, API.into()));
+        bed.upstream().share(LimitSharing::new(link, API.into()));
         bed
     }
 

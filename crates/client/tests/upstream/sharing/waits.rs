@@ -97,7 +97,7 @@ async fn a_call_that_does_not_wait_names_a_slow_ledger() {
     };
     let process = host.process_with(&rules);
     let slow = host.ledger.connect(ms(10));
-    process.upstream.share(LimitSharing::on_host(slow, "slow".into()));
+    process.upstream.share(LimitSharing::new(slow, "slow".into()));
     let refused = process.upstream.acquire(process.target()).await;
     let RefusalReason::Busy(reason) = refused.expect_err("no answer yet").reason else {
         panic!("it has no deadline");

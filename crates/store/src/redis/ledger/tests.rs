@@ -169,7 +169,7 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
         let holder = holders.entry(id).or_default();
         let request = next_request(&mut draws, id, holder, generation);
         let reply = runner.send_renewal("api", &request).await.expect("an answer");
-        let now = Nanos::from_nanos(u64::try_from((reply.server_time - origin).as_nanos()).expect("soon"));
+        let now = Nanos::from_nanos(u64::try_from(reply.server_time.saturating_sub(origin).as_nanos()).expect("soon"));
         let model = model.get_or_insert_with(|| {
             Account::new(ClockPair {
                 now,
@@ -177,9 +177,9 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
             })
         });
         let expected = model.renew(now, &request.as_renewal()).map_err(LedgerError::Refused);
-        let (seen, expected) = (sorted(reply.answer), sorted(expected));
-        assert_eq!(seen, expected, "seed {seed}, step {step}: {request:?}");
-        if let Ok(answer) = seen {
+        let (answer, expected) = (sorted(reply.answer), sorted(expected));
+        assert_eq!(answer, expected, "seed {seed}, step {step}: {request:?}");
+        if let Ok(answer) = answer {
             let arrived = request.arrived.iter().map(|run| run.units);
             let is_new = request.number > holder.number;
             if is_new {
