@@ -126,6 +126,7 @@ impl<S: JobStore> Ours<S> {
             lease: Duration::from_mins(1),
             recoveries: 2,
             plan: None,
+            cost: None,
         }
     }
 }

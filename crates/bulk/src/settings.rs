@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::Rules;
-use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, Name, TenantRule};
+use outflow_core::{Backoff, CongestionRule, CountBy, Limit, Rate};
+use outflow_store::{ActionSpec, Name, SharedLimit, SharedLimits, TenantRule};
 
 use crate::config::{BulkConfig, BulkStore};
 
@@ -89,6 +89,23 @@ impl EngineSettings {
         let allowed = rules.in_flight_at_limits();
         let allowed = allowed.or_else(|| limited.then(|| rules.concurrency()));
         allowed.unwrap_or(0).min(rules.concurrency())
+    }
+
+    /// Returns the limits that a shared store debits, in addition to those of tenants. The limits of an API are
+    /// shared by its upstream, because other callers of the API use them too.
+    pub(crate) fn store_limits(&self) -> Option<SharedLimits> {
+        let shared = self.shared?;
+        let global = Rate::per_second(self.global_rate).ok();
+        let limit = |rate| SharedLimit {
+            name: "A".to_owned(),
+            rate,
+            measure: CountBy::Cost,
+        };
+        Some(SharedLimits {
+            limits: global.map(limit).into_iter().collect(),
+            guard: shared.guard,
+            horizon: shared.horizon,
+        })
     }
 
     /// Returns the rule of a tenant.

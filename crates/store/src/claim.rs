@@ -31,6 +31,9 @@ pub struct ClaimRequest {
     /// The limits that a shared store debits for each job. A store of one process ignores them: there
     /// the [`ClaimFilter`] acquires the permits.
     pub plan: Option<SharedLimits>,
+    /// The cost of the jobs, for which the caller holds permits; `None` if any cost will do. A next job of
+    /// another cost ends the claim.
+    pub cost: Option<Cost>,
 }
 
 /// Decides whether the next job may go. The store calls it in fair order under its lock, so it must not
@@ -82,6 +85,8 @@ pub struct ClaimBatch {
     pub next: Option<Duration>,
     /// Jobs past their deadline, which ended as expired.
     pub expired: u64,
+    /// The cost of the next job, if it is not the requested one.
+    pub other_cost: Option<Cost>,
     /// The instant of the decision by the clock of a shared server. Scheduled starts count from it.
     pub decided: Option<Duration>,
     /// The approximate number of jobs that a shared server handed out to all sessions. Set only together

@@ -12,6 +12,7 @@
 //! - `scenario`: runs a scenario in which everything happens once, instead (see `scenario.rs`);
 //! - `workers=COUNT`: jobs in flight at once;
 //! - `limit=RATE`, `tenant-limit=RATE`: configured limits of the API and of each tenant;
+//! - `ledger=DIRECTORY`: shares the limits of the API with the other workers;
 //! - `lease-ms=COUNT`: lease of the session;
 //! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a shared store, and how much the
 //!   windows there are widened;
@@ -41,6 +42,7 @@ use outflow_bulk::{
     BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, SharedLimitSettings,
     WorkerSettings,
 };
+use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_store::{
     ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore, ReplicaWait,
     SettleResult, TenantRule,
@@ -129,6 +131,15 @@ impl WorkerArgs {
         })
     }
 
+    fn client(&self) -> Result<Outflow, Box<dyn Error>> {
+        let mut api = Api::new("api", self.url.parse()?);
+        api.rules = self.rules.clone();
+        let open = |path| HostLedger::open(LedgerDir::open(Path::new(path))?, Arc::new(SystemClock::new()));
+        let path = self.words.iter().find_map(|word| word.strip_prefix("ledger="));
+        let ledger = path.map(open).transpose()?;
+        Ok(Outflow::builder().api(api).ledger(ledger).build()?)
+    }
+
     fn has_word(&self, word: &str) -> bool {
         self.words.iter().any(|said| said == word)
     }
@@ -159,12 +170,10 @@ impl WorkerArgs {
 
     async fn work<S: JobStore>(self, store: S, shared: Option<SharedLimitSettings>) -> Result<(), Box<dyn Error>> {
         let store = Arc::new(FailpointStore::new(store));
-        let mut api = Api::new("api", self.url.parse()?);
-        api.rules = self.rules.clone();
         if self.has_word("scenario") {
             scenario::prepare(&store).await?;
         }
-        let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
+        let builder = Engine::builder(self.client()?, Arc::clone(&store))
             .settings(self.settings(shared)?)
             .handler("poison", |_: HandlerTask| async { std::process::abort() });
         let engine = poison_lane::with_handlers(scenario::with_handlers(builder))

@@ -99,6 +99,7 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
             lease: ABANDONED_LEASE,
             recoveries: 2,
             plan: None,
+            cost: None,
         })
     };
     let giver = request("giver", 2)?;

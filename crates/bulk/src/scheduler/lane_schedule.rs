@@ -10,8 +10,9 @@ use tokio::time::{sleep, timeout};
 
 use super::claim_filter::PermitFilter;
 use super::pacing::StartPacer;
+use super::permit_batch::{BatchPlan, PermitBatch};
 use super::permit_wait::{PermitWait, WaitResult};
-use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartPermission, blocked_for};
+use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartLimits, StartPermission, blocked_for};
 use super::{MIN_WAIT, POLL_INTERVAL, job_first, unless_cancelled};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
@@ -34,6 +35,7 @@ pub(super) struct LaneSchedule<S> {
     history: Arc<LaneHistory>,
     pacer: StartPacer,
     server_clock: ServerClock,
+    plan: BatchPlan,
     reserved: Option<ReservedPermit>,
     /// Instant of the last report that nothing executes these jobs.
     reported_unserved: Option<Nanos>,
@@ -42,6 +44,8 @@ pub(super) struct LaneSchedule<S> {
 /// Jobs of one claim, each with its permission.
 struct PermittedBatch {
     claims: ClaimBatch,
+    /// Fewer jobs mean that no more can start now.
+    asked: usize,
     permissions: Vec<StartPermission>,
     missing: Option<MissingPermit>,
 }
@@ -60,7 +64,8 @@ impl PermittedBatch {
     fn next_step(&mut self) -> NextStep {
         match self.missing.take() {
             Some(missing) => NextStep::WaitFor(missing),
-            None if self.claims.jobs.is_empty() => NextStep::Sleep(self.claims.next),
+            None if self.claims.other_cost.is_some() => NextStep::ClaimAgain,
+            None if self.claims.jobs.len() < self.asked => NextStep::Sleep(self.claims.next),
             None => NextStep::ClaimAgain,
         }
     }
@@ -75,6 +80,7 @@ impl<S: JobStore> LaneSchedule<S> {
             history: context.lanes.get(&name),
             pacer: StartPacer::default(),
             server_clock: ServerClock::default(),
+            plan: BatchPlan::default(),
             reserved: None,
             reported_unserved: None,
             name,
@@ -182,14 +188,21 @@ impl<S: JobStore> LaneSchedule<S> {
             lease: settings.lease,
             recoveries: settings.recoveries,
             plan: None,
+            cost: None,
         };
-        let shared = executor.shared_limits(&self.name, &settings);
+        let shared = settings.store_limits();
         let permit_first = settings.scheduler.strategy().is_permit_first();
-        if let Some(blocked) = rests_for(executor, &settings, shared.as_ref()) {
+        // The permit scheduler waits in the API's queue instead.
+        if !permit_first
+            && let Some(blocked) = executor
+                .upstream
+                .as_ref()
+                .and_then(|upstream| blocked_for(upstream, Duration::ZERO))
+        {
             return Ok(NextStep::Sleep(Some(blocked)));
         }
         let mut batch = match (permit_first, shared) {
-            (true, Some(limits)) => self.claim_scheduled(request, executor, limits).await?,
+            (true, Some(limits)) => self.claim_ahead(request, executor, &settings, limits).await?,
             (true, None) => self.claim_permitted(request, executor, &settings).await?,
             (false, limits) => {
                 // Reserved under another scheduler, before a reload.
@@ -198,6 +211,7 @@ impl<S: JobStore> LaneSchedule<S> {
                 PermittedBatch {
                     permissions: job_first::permissions(&claims, limits),
                     claims,
+                    asked: 1,
                     missing: None,
                 }
             }
@@ -216,17 +230,8 @@ impl<S: JobStore> LaneSchedule<S> {
         settings: &EngineSettings,
     ) -> Result<PermittedBatch, StoreError> {
         let context = Arc::clone(&self.context);
-        let check = StartCheck {
-            limits: &context.start_limits,
-            settings,
-            upstream: executor.upstream.clone(),
-            effective_limits: executor.effective_limits(),
-            pacer: self.pacer,
-            reserved: self.reserved.take(),
-            now: context.clock.now(),
-        };
         let mut filter = PermitFilter {
-            check,
+            check: self.start_check(&context.start_limits, executor, settings),
             permissions: Vec::new(),
             missing: None,
         };
@@ -242,42 +247,80 @@ impl<S: JobStore> LaneSchedule<S> {
         self.reserved = check.reserved.filter(|_| is_paced);
         Ok(PermittedBatch {
             claims,
+            asked: 1,
             permissions,
             missing,
         })
     }
 
-    /// Claims the jobs for which the store debits the shared limits, and updates the estimate of its clock.
-    async fn claim_scheduled(
+    fn start_check<'a>(
+        &mut self,
+        limits: &'a StartLimits,
+        executor: &LaneExecutor,
+        settings: &'a EngineSettings,
+    ) -> StartCheck<'a> {
+        StartCheck {
+            limits,
+            settings,
+            upstream: executor.upstream.clone(),
+            effective_limits: executor.effective_limits(),
+            pacer: self.pacer,
+            reserved: self.reserved.take(),
+            now: self.context.clock.now(),
+        }
+    }
+
+    /// Acquires permits of the API, and claims as many jobs from a shared store, which debits its own limits.
+    async fn claim_ahead(
         &mut self,
         mut request: ClaimRequest,
         executor: &LaneExecutor,
+        settings: &EngineSettings,
         limits: SharedLimits,
     ) -> Result<PermittedBatch, StoreError> {
+        let context = Arc::clone(&self.context);
+        let plan = BatchPlan {
+            count: self.plan.count.min(request.max),
+            ..self.plan
+        };
+        let mut check = self.start_check(&context.start_limits, executor, settings);
+        let PermitBatch {
+            permits,
+            missing,
+            impossible,
+        } = check.acquire_ahead(plan);
+        let asked = permits.len().max(usize::from(impossible.is_some()));
+        if asked == 0 {
+            return Ok(PermittedBatch {
+                claims: ClaimBatch::default(),
+                asked,
+                permissions: Vec::new(),
+                missing,
+            });
+        }
+        request.max = asked;
+        request.cost = Some(plan.cost);
         request.plan = Some(limits.clone());
-        let sent = self.context.clock.now();
+        let sent = context.clock.now();
         let claims = self.claim_with(request, &mut AllowAll).await?;
-        let received = self.context.clock.now();
+        let received = context.clock.now();
         if let Some(decided) = claims.decided {
             self.server_clock.update(sent, received, decided);
         }
-        self.report_fleet_share(executor, &claims);
-        let starts = ScheduledStart::from_claims(&claims, limits, &self.server_clock, received);
+        self.pacer = check.paced(plan.cost, claims.jobs.len());
+        self.plan = plan.after(asked, &claims);
+        let starts: Vec<_> = ScheduledStart::from_claims(&claims, limits, &self.server_clock, received).collect();
+        let scheduled = |(start, permit)| StartPermission::Scheduled { start, permit };
+        let permissions = match impossible {
+            Some(words) => vec![StartPermission::Impossible(words)],
+            None => starts.into_iter().zip(permits).map(scheduled).collect(),
+        };
         Ok(PermittedBatch {
-            permissions: starts.map(StartPermission::Scheduled).collect(),
             claims,
+            asked,
+            permissions,
             missing: None,
         })
-    }
-
-    /// Reports to the upstream how many of all starts it sees.
-    fn report_fleet_share(&self, executor: &LaneExecutor, claims: &ClaimBatch) {
-        let (Some((upstream, _)), Some(all)) = (&executor.upstream, claims.given) else {
-            return;
-        };
-        let own = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
-        let fleet = &self.context.start_limits.fleet;
-        upstream.set_fleet_share(fleet.record(self.context.clock.now(), own, all));
     }
 
     /// Claims from the store. An error does not say if jobs were claimed, so the session claims no more.
@@ -317,17 +360,6 @@ impl<S: JobStore> LaneSchedule<S> {
             let _stopping = self.jobs.spawn(async move { running.run(&executor, permission).await });
         }
     }
-}
-
-/// Returns how long no job is claimed because the API sleeps or cools down. The permit scheduler of one process waits in
-/// the API's queue instead.
-fn rests_for(executor: &LaneExecutor, settings: &EngineSettings, shared: Option<&SharedLimits>) -> Option<Duration> {
-    let horizon = match (settings.scheduler.strategy().is_permit_first(), shared) {
-        (true, None) => return None,
-        (true, Some(limits)) => limits.horizon,
-        (false, _) => Duration::ZERO,
-    };
-    blocked_for(executor.upstream.as_ref()?, horizon)
 }
 
 /// Larger batches would block the store for too long.

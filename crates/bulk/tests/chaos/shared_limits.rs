@@ -1,15 +1,18 @@
 //! Several engines on one Redis keep the limits of their API together.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::{Config, Outflow};
+use outflow::{Config, Outflow, OutflowBuilder, SystemClock};
 use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, SharedLimitSettings};
 use outflow_core::{CongestionRule, Cost};
+use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_mock::{MockApi, Quota};
 use outflow_store::{BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl};
 use outflow_testkit::{RedisOptions, RedisServer};
+use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use super::worker_processes::{TestApi, WAIT_LIMIT};
@@ -18,6 +21,7 @@ use super::worker_processes::{TestApi, WAIT_LIMIT};
 struct SharedFleet {
     api: TestApi,
     _redis: RedisServer,
+    _accounts: TempDir,
     engines: Vec<Engine<RedisStore>>,
 }
 
@@ -31,13 +35,15 @@ impl SharedFleet {
             "[apis.shop]\nbase_url = \"{}\"\naddresses = \"any\"\n{rules}",
             api.url()
         );
+        let accounts = tempfile::tempdir().expect("a directory");
         let mut engines = Vec::new();
         for _ in 0..2 {
-            engines.push(engine(&redis.url(), &text, &change).await);
+            engines.push(engine(&redis.url(), accounts.path(), &text, &change).await);
         }
         Self {
             api,
             _redis: redis,
+            _accounts: accounts,
             engines,
         }
     }
@@ -68,7 +74,7 @@ impl SharedFleet {
     }
 }
 
-async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
+async fn engine(url: &str, accounts: &Path, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
     let source = [Source::new("test", text)];
     let config = Config::read(&source, &Environment::empty()).expect("a configuration");
     let store = RedisStore::connect(StoreOptions::new(url)).await;
@@ -81,7 +87,10 @@ async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) ->
         ..EngineSettings::default()
     };
     change(&mut settings);
-    let client = Outflow::init(config.apis).expect("a client");
+    let accounts = LedgerDir::open(accounts).expect("a directory");
+    let ledger = HostLedger::open(accounts, Arc::new(SystemClock::new())).expect("a ledger");
+    let apis = config.apis.into_iter().fold(Outflow::builder(), OutflowBuilder::api);
+    let client = apis.ledger(ledger).build().expect("a client");
     Engine::builder(client, Arc::new(store.expect("connected")))
         .settings(settings)
         .start()

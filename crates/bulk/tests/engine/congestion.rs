@@ -27,6 +27,7 @@ async fn claim(world: &World, most: usize) -> Vec<ClaimedJob> {
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let claims = world.store().claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs

@@ -128,6 +128,7 @@ impl StoreUnderTest {
             lease: Duration::from_hours(9),
             recoveries: 2,
             plan: None,
+            cost: None,
         };
         let claims = self.finish(Box::pin(async move { store.claim(request, &mut AllowAll).await }));
         claims.expect("claimed")

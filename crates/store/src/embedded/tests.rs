@@ -29,6 +29,7 @@ fn request(most: usize) -> ClaimRequest {
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,
+        cost: None,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use outflow_core::Cost;
+
 use super::job_codec::{self, ListedJob, decode_entry, micros, six_bytes};
 use super::paging::{PAGE, query_call};
 use super::reply::ScriptReply;
@@ -180,6 +182,7 @@ async fn claim_unfiltered(runner: &ScriptRunner, request: &ClaimRequest) -> Stor
         .arg(request.session.as_str())
         .arg(request.max.clamp(1, MAX_JOBS))
         .arg(micros(request.lease))
+        .arg(request.cost.map(|cost| cost.units().to_string()).unwrap_or_default())
         .arg(u8::from(plan.is_some()));
     push_limits(&mut call, plan);
     decode_claims(runner.read(call).await?)
@@ -205,12 +208,14 @@ fn decode_claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
     }
     jobs.sort_by_key(|job| job.starts_in);
     let decided = Some(Duration::from_micros(reply.number()?));
+    let other_cost = reply.list()?.read_all(ScriptReply::number)?;
     // Claim numbers are consecutive.
     let given = jobs.iter().map(|job| job.token.claim).max();
     Ok(ClaimBatch {
         jobs,
         next,
         expired,
+        other_cost: other_cost.into_iter().next().map(Cost::new),
         decided,
         given,
     })

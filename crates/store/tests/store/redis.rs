@@ -103,6 +103,7 @@ async fn claim_of(
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan,
+        cost: None,
     };
     store.claim(request, &mut AllowAll).await.expect("claimed")
 }

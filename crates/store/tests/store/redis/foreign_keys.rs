@@ -114,6 +114,7 @@ async fn claim_all(fixture: &RedisFixture) -> Result<ClaimBatch, outflow_store::
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     fixture.store.claim(request, &mut AllowAll).await
 }

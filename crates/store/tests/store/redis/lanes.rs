@@ -30,6 +30,7 @@ async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
         lease: Duration::from_mins(5),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let claims = store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs

@@ -204,6 +204,7 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         lease,
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let short = Duration::from_millis(30);
     let jobs = fixture
@@ -261,6 +262,7 @@ async fn a_job_whose_worker_dies_too_often_is_dead_lettered() {
             lease: Duration::from_millis(1),
             recoveries: 2,
             plan: None,
+            cost: None,
         };
         assert_eq!(
             fixture

@@ -43,6 +43,7 @@ async fn a_foreign_entry_does_not_block_the_jobs_of_a_dead_session() {
         lease: Duration::from_millis(1),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     fixture.store.claim(request, &mut AllowAll).await.expect("claimed");
     put(&fixture, &["HSET", "{outflow}:s:lost", "7", "mine"]);
@@ -105,6 +106,7 @@ async fn a_deleted_list_is_reported_once_and_others_continue() {
             lease: Duration::from_secs(30),
             recoveries: 2,
             plan: None,
+            cost: None,
         };
         let error = fixture.store.claim(request, &mut AllowAll).await;
         let error = error.expect_err("a list is gone");
@@ -180,6 +182,7 @@ async fn a_deleted_set_is_reported_once_and_others_continue() {
         lease: Duration::from_secs(30),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let error = fixture.store.claim(request, &mut AllowAll).await;
     error.expect_err("two jobs are gone");

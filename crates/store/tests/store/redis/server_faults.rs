@@ -346,6 +346,7 @@ async fn a_foreign_key_is_named_and_nothing_is_changed() {
         lease: Duration::from_secs(5),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let error = fixture
         .store

@@ -301,6 +301,7 @@ async fn starts(fixture: &ProxyFixture, many: usize) -> Vec<Duration> {
                 guard: Duration::from_millis(5),
                 horizon: Duration::ZERO,
             }),
+            cost: None,
         };
         let claims = fixture.store.claim(request, &mut AllowAll).await.expect("claimed");
         let decided = claims.decided.expect("the server's time");

@@ -24,6 +24,7 @@ async fn freeze_server(span: Duration) {
         lease: Duration::from_hours(1),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let claims = fixture.store.claim(request, &mut AllowAll).await;
     let jobs = claims.expect("claimed").jobs;

@@ -20,6 +20,7 @@ async fn claim_with_long_lease(fixture: &ProxyFixture, most: usize) -> Vec<Claim
         lease: Duration::from_mins(1),
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     let claims = fixture.store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs

@@ -89,6 +89,7 @@ pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> Sto
         lease: LEASE,
         recoveries: 2,
         plan: None,
+        cost: None,
     };
     Ok(store.claim(request, &mut AllowAll).await?.jobs)
 }

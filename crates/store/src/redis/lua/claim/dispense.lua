@@ -300,7 +300,8 @@ end
 -- Jobs that may not start need further rounds. A bound keeps a lane full of them from blocking the
 -- server.
 while #goes < most do
-  local plain = not planned and meta[6] == 0 and run_plain(most - #goes) or 0
+  local is_plain_round = not planned and meta[6] == 0 and (lane.wanted or 1) == 1
+  local plain = is_plain_round and run_plain(most - #goes) or 0
   if plain == 0 and run_round(meta[6] == 1 and 1 or most - #goes) == 0 then break end
   if #turns + passed >= most + MAX_PASSED then
     soonest(0)

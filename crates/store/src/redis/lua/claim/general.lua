@@ -54,7 +54,7 @@ end
 if meta[4] > 0 and meta[4] <= now then return_due() end
 load_tenants(ahead)
 
-local rates = read_plan(8)
+local rates = read_plan(9)
 read_limits(rates)
 
 -- Large doubles lose precision, so places are rebased to the clock before: once in four thousand

@@ -118,6 +118,11 @@ local function next_turn()
       local best = best_class(slot)
       local class = best > 1 and class_of(slot, best) or best
       local cost = cost_of(slot, class)
+      if cost ~= (lane.wanted or cost) then
+        lane.other = cost
+        serve_later(slot)
+        return
+      end
       local start, own = lane_start(cost), own_start(slot, cost)
       if is_far(start) then
         -- It is first in the next round, if others with a start do not use it.
