@@ -32,7 +32,6 @@ mod script_call;
 mod scripts;
 mod server_info;
 mod settle;
-mod shared_limits;
 mod submit;
 mod submit_batcher;
 mod subscriber;

@@ -5,21 +5,19 @@ use std::time::Duration;
 
 use outflow::{CancelToken, Refusal, TaskGroup};
 use outflow_core::Nanos;
-use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, SharedLimits, StoreError};
+use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, StoreError};
 use tokio::time::{sleep, timeout};
 
 use super::claim_filter::PermitFilter;
 use super::pacing::StartPacer;
-use super::permit_batch::{BatchPlan, PermitBatch};
+use super::permit_batch::BatchPlan;
 use super::permit_wait::{PermitWait, WaitResult};
 use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartLimits, StartPermission, blocked_for};
-use super::{MIN_WAIT, POLL_INTERVAL, job_first, unless_cancelled};
+use super::{MIN_WAIT, POLL_INTERVAL, unless_cancelled};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
 use crate::session::PendingClaim;
 use crate::settings::EngineSettings;
-use crate::shared::scheduled_start::ScheduledStart;
-use crate::shared::server_clock::ServerClock;
 use crate::submit::lane::Lane;
 use crate::worker::lane_executor::LaneExecutor;
 use crate::worker::lane_history::LaneHistory;
@@ -34,7 +32,6 @@ pub(super) struct LaneSchedule<S> {
     lane: Lane,
     history: Arc<LaneHistory>,
     pacer: StartPacer,
-    server_clock: ServerClock,
     plan: BatchPlan,
     reserved: Option<ReservedPermit>,
     /// Instant of the last report that nothing executes these jobs.
@@ -79,7 +76,6 @@ impl<S: JobStore> LaneSchedule<S> {
             lane: Lane::from_name(&name),
             history: context.lanes.get(&name),
             pacer: StartPacer::default(),
-            server_clock: ServerClock::default(),
             plan: BatchPlan::default(),
             reserved: None,
             reported_unserved: None,
@@ -187,10 +183,9 @@ impl<S: JobStore> LaneSchedule<S> {
             max: slots.count(),
             lease: settings.lease,
             recoveries: settings.recoveries,
-            plan: None,
+            limits: settings.store_limits(),
             cost: None,
         };
-        let shared = settings.store_limits();
         let permit_first = settings.scheduler.strategy().is_permit_first();
         // The permit scheduler waits in the API's queue instead.
         if !permit_first
@@ -201,25 +196,29 @@ impl<S: JobStore> LaneSchedule<S> {
         {
             return Ok(NextStep::Sleep(Some(blocked)));
         }
-        let mut batch = match (permit_first, shared) {
-            (true, Some(limits)) => self.claim_ahead(request, executor, &settings, limits).await?,
-            (true, None) => self.claim_permitted(request, executor, &settings).await?,
-            (false, limits) => {
-                // Reserved under another scheduler, before a reload.
-                self.reserved = None;
-                let claims = self.claim_with(request, &mut AllowAll).await?;
-                PermittedBatch {
-                    permissions: job_first::permissions(&claims, limits),
-                    claims,
-                    asked: 1,
-                    missing: None,
-                }
-            }
+        let mut batch = match (permit_first, settings.shared) {
+            (true, true) => self.claim_ahead(request, executor, &settings).await?,
+            (true, false) => self.claim_permitted(request, executor, &settings).await?,
+            (false, _) => self.claim_unchecked(request).await?,
         };
         let next = batch.next_step();
         self.history.set_queued(!matches!(next, NextStep::Sleep(None)));
         self.start_jobs(executor, &pending, batch, slots);
         Ok(next)
+    }
+
+    /// Claims jobs that ask for their permits when they start.
+    async fn claim_unchecked(&mut self, mut request: ClaimRequest) -> Result<PermittedBatch, StoreError> {
+        // Reserved under another scheduler, before a reload.
+        self.reserved = None;
+        request.limits = None;
+        let claims = self.claim_with(request, &mut AllowAll).await?;
+        Ok(PermittedBatch {
+            permissions: claims.jobs.iter().map(|_| StartPermission::Unchecked).collect(),
+            claims,
+            asked: 1,
+            missing: None,
+        })
     }
 
     /// Claims the jobs that get their permits.
@@ -270,55 +269,35 @@ impl<S: JobStore> LaneSchedule<S> {
         }
     }
 
-    /// Acquires permits of the API, and claims as many jobs from a shared store, which debits its own limits.
+    /// Acquires permits of the API, and claims as many jobs from a shared store, which checks the other limits.
     async fn claim_ahead(
         &mut self,
         mut request: ClaimRequest,
         executor: &LaneExecutor,
         settings: &EngineSettings,
-        limits: SharedLimits,
     ) -> Result<PermittedBatch, StoreError> {
         let context = Arc::clone(&self.context);
-        let plan = BatchPlan {
-            count: self.plan.count.min(request.max),
-            ..self.plan
-        };
+        let plan = self.plan.at_most(request.max);
         let mut check = self.start_check(&context.start_limits, executor, settings);
-        let PermitBatch {
-            permits,
-            missing,
-            impossible,
-        } = check.acquire_ahead(plan);
-        let asked = permits.len().max(usize::from(impossible.is_some()));
+        let ahead = check.acquire_ahead(plan);
+        let asked = ahead.jobs();
         if asked == 0 {
             return Ok(PermittedBatch {
                 claims: ClaimBatch::default(),
                 asked,
                 permissions: Vec::new(),
-                missing,
+                missing: ahead.missing,
             });
         }
         request.max = asked;
         request.cost = Some(plan.cost);
-        request.plan = Some(limits.clone());
-        let sent = context.clock.now();
         let claims = self.claim_with(request, &mut AllowAll).await?;
-        let received = context.clock.now();
-        if let Some(decided) = claims.decided {
-            self.server_clock.update(sent, received, decided);
-        }
         self.pacer = check.paced(plan.cost, claims.jobs.len());
         self.plan = plan.after(asked, &claims);
-        let starts: Vec<_> = ScheduledStart::from_claims(&claims, limits, &self.server_clock, received).collect();
-        let scheduled = |(start, permit)| StartPermission::Scheduled { start, permit };
-        let permissions = match impossible {
-            Some(words) => vec![StartPermission::Impossible(words)],
-            None => starts.into_iter().zip(permits).map(scheduled).collect(),
-        };
         Ok(PermittedBatch {
+            permissions: ahead.permissions(&check, &claims.jobs),
             claims,
             asked,
-            permissions,
             missing: None,
         })
     }
@@ -326,7 +305,11 @@ impl<S: JobStore> LaneSchedule<S> {
     /// Claims from the store. An error does not say if jobs were claimed, so the session claims no more.
     async fn claim_with(&self, request: ClaimRequest, filter: &mut impl ClaimFilter) -> Result<ClaimBatch, StoreError> {
         let (session, lease) = (request.session.clone(), request.lease);
+        let until = self.context.clock.now().saturating_add(lease);
         let claims = self.context.store.claim(request, filter).await;
+        if claims.is_ok() {
+            self.context.sessions.renewed(&session, until);
+        }
         claims.inspect_err(|error| {
             if error.is_doubtful() {
                 // A stalled server executes the claim when it resumes, seconds later.

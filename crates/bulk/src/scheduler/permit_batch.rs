@@ -6,10 +6,10 @@
 
 use outflow::Permit;
 use outflow_core::Cost;
-use outflow_store::ClaimBatch;
+use outflow_store::{ClaimBatch, ClaimedJob};
 
 use super::pacing::{self, StartPacer};
-use super::start_permission::{MissingPermit, StartCheck, is_impossible};
+use super::start_permission::{HeldPermits, MissingPermit, StartCheck, StartPermission, is_impossible};
 
 /// Permits for the next jobs of a lane.
 #[derive(Debug, Default)]
@@ -40,6 +40,14 @@ impl Default for BatchPlan {
 }
 
 impl BatchPlan {
+    /// Returns the plan for this many free workers.
+    pub(super) fn at_most(self, workers: usize) -> Self {
+        Self {
+            count: self.count.min(workers),
+            ..self
+        }
+    }
+
     /// Returns the plan after a claim for this number of jobs.
     pub(super) fn after(self, asked: usize, claims: &ClaimBatch) -> Self {
         let found = claims.jobs.len();
@@ -47,6 +55,28 @@ impl BatchPlan {
             cost: claims.other_cost.unwrap_or(self.cost),
             count: if found == asked { found * 2 } else { found.max(1) },
         }
+    }
+}
+
+impl PermitBatch {
+    /// Returns the number of jobs to claim. One that can never start is claimed to be dead-lettered.
+    pub(super) fn jobs(&self) -> usize {
+        self.permits.len().max(usize::from(self.impossible.is_some()))
+    }
+
+    /// Returns the permissions of claimed jobs.
+    pub(super) fn permissions(self, check: &StartCheck<'_>, jobs: &[ClaimedJob]) -> Vec<StartPermission> {
+        if let Some(words) = self.impossible {
+            return vec![StartPermission::Impossible(words)];
+        }
+        let permission = |(job, api): (&ClaimedJob, _)| {
+            let rate = check.settings.rule(&job.tenant).rate;
+            match check.limits.find_impossible(job, rate) {
+                Some(words) => StartPermission::Impossible(words),
+                None => StartPermission::Granted(HeldPermits { api, tenant: None }),
+            }
+        };
+        jobs.iter().zip(self.permits).map(permission).collect()
     }
 }
 

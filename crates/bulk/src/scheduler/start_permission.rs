@@ -5,19 +5,17 @@
 //! leaves its queue, and the lane schedule waits for the part that is missing. On a shared store the limits of the
 //! API are checked here, and the others by the server. A permit without use is refunded when it drops.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{EffectiveLimit, Outflow, Permit, Refusal, RefusalReason, SharedTimer, Target, Upstream, WaitReason};
 use outflow_core::{Cost, Nanos, Rate};
-use outflow_store::{ClaimedJob, Name, SharedLimits};
+use outflow_store::{ClaimedJob, Name};
 
 use super::POLL_INTERVAL;
 use super::global_rate::GlobalRate;
 use super::pacing::{self, StartPacer};
 use super::tenant_limits::TenantLimiters;
 use crate::settings::EngineSettings;
-use crate::shared::scheduled_start::ScheduledStart;
 use crate::submit::job_payload::HttpCall;
 
 /// Counts that all starts of this process change.
@@ -31,13 +29,8 @@ pub(crate) struct StartLimits {
 pub(crate) enum StartPermission {
     /// It starts now, with its permits.
     Granted(HeldPermits),
-    /// It asks for its own permits, and for quota of the limits that machines share.
-    Unchecked(Option<Arc<SharedLimits>>),
-    /// The store has debited its own limits for an instant: it starts then, and not much later.
-    Scheduled {
-        start: ScheduledStart,
-        permit: Option<Permit>,
-    },
+    /// It asks for its own permits when it starts.
+    Unchecked,
     /// It costs more than a limit ever allows.
     Impossible(String),
 }

@@ -101,7 +101,7 @@ pub(crate) fn claim_request_as(session: &str, most: usize, lease: Duration) -> C
         max: most,
         lease,
         recoveries: 2,
-        plan: None,
+        limits: None,
         cost: None,
     }
 }
@@ -124,6 +124,7 @@ pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[ClaimedJob], end: 
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: end.clone(),
+        arrived: None,
     });
     let settled = store.settle(&name("worker"), ends.collect()).await;
     settled.expect("settled")

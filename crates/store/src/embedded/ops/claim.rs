@@ -240,7 +240,7 @@ fn claimed_job(state: &StoreState, token: FencingToken, entry: &JobEntry, body: 
         retries: entry.history.retries,
         throttles: entry.history.throttles,
         recoveries: entry.history.recoveries,
-        starts_in: Duration::ZERO,
+        holds_units: false,
         payload: body.payload,
     })
 }
