@@ -256,14 +256,6 @@ fn a_burst_of_throttles_lowers_the_limit_once_and_it_grows_back() {
     assert!(bed.upstream.report().limits[0].drift.is_none());
 }
 
-/// Spends a second in which this many calls pass here.
-fn pass_second_with(bed: &TestBed, calls: usize) {
-    for permit in (0..calls).map(|_| sent(bed)) {
-        permit.settle(AttemptResult::status(200));
-    }
-    bed.pass(secs(1));
-}
-
 // Five machines use 50/s, this one of them ten. One call is throttled because another came late.
 #[test]
 fn without_adaptation_throttles_change_no_limit() {
