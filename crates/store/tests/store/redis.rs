@@ -126,7 +126,11 @@ fn done(job: &ClaimedJob) -> Settlement {
 }
 
 fn end(job: &ClaimedJob, end: JobEnd) -> Settlement {
-    Settlement { token: job.token, end, arrived: None }
+    Settlement {
+        token: job.token,
+        end,
+        arrived: None,
+    }
 }
 
 fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {
