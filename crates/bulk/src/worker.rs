@@ -103,24 +103,26 @@ impl<S: JobStore> RunningJob<S> {
         let starts_later = matches!(permission, StartPermission::Unchecked);
         self.job.holds_units |= starts_later && self.context.settings.load().shared;
         let permits = acquire_permits(&self.context, &session, (executor, &self.job), permission).await;
-        let end = match permits.and_then(|permits| self.bind_to_lease(permits)) {
-            Ok(permits) => self.start(executor, permits).await,
+        let end = match permits.map(|permits| self.bind_to_lease(permits)) {
+            Ok(Some(permits)) => self.start(executor, permits).await,
+            Ok(None) => JobEnd::Returned,
             Err(end) => end,
         };
         self.report(end);
     }
 
     /// Lets nothing be sent after the session's lease in a shared store, which counts lost calls as arrived then.
-    fn bind_to_lease(&self, mut permits: HeldPermits) -> Result<HeldPermits, JobEnd> {
+    /// Returns nothing if the lease has ended.
+    fn bind_to_lease(&self, mut permits: HeldPermits) -> Option<HeldPermits> {
         let Some(held) = self.claim.as_ref().filter(|_| self.context.settings.load().shared) else {
-            return Ok(permits);
+            return Some(permits);
         };
         let left = held.alive_until().since(self.context.clock.now());
         if left.is_zero() {
-            return Err(JobEnd::Returned);
+            return None;
         }
         permits.api = permits.api.map(|permit| permit.expire_after(left));
-        Ok(permits)
+        Some(permits)
     }
 
     /// Makes one attempt, unless the job failed before and its lane is abandoned, or others go first.

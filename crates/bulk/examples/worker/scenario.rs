@@ -110,9 +110,9 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
         arrived: None,
     });
     store.settle(&session, back.collect()).await?;
-    let late = request("late", 1)?;
-    let session = late.session.clone();
-    for job in store.claim(late, &mut AllowAll).await?.jobs {
+    let third = request("third", 1)?;
+    let session = third.session.clone();
+    for job in store.claim(third, &mut AllowAll).await?.jobs {
         store.count_start(&session, job.token, StoreLimits::default()).await?;
         let (token, end) = (job.token, JobEnd::Returned);
         let back = Settlement {
