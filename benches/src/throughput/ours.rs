@@ -125,7 +125,8 @@ impl<S: JobStore> Ours<S> {
             max: self.batch,
             lease: Duration::from_mins(1),
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         }
     }
 }
@@ -151,6 +152,7 @@ fn done(job: &ClaimedJob) -> Settlement {
             took: Duration::ZERO,
             result: None,
         },
+        arrived: None,
     }
 }
 

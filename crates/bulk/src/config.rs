@@ -14,7 +14,7 @@ use outflow_store::{RedisOptions, ReplicaWait};
 use secrecy::{ExposeSecret, SecretString};
 use smol_str::SmolStr;
 
-use crate::settings::{EngineSettings, SharedLimitSettings};
+use crate::settings::EngineSettings;
 
 /// Configuration of the bulk engine.
 ///
@@ -35,10 +35,8 @@ use crate::settings::{EngineSettings, SharedLimitSettings};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BulkConfig {
-    /// Settings of the engine, except for shared limits.
+    /// Settings of the engine.
     pub engine: EngineSettings,
-    /// Limits in common with other machines, where the store is shared.
-    pub shared: SharedLimitSettings,
     /// Store of the jobs.
     pub store: BulkStore,
     /// Directory of the embedded store; `None` leaves it to the program.

@@ -205,7 +205,11 @@ impl<S: JobStore> Engine<S> {
 
     async fn defer(&self, session: &Name, token: FencingToken, by: Defer) -> Result<Vec<SettleResult>, StoreError> {
         let end = JobEnd::Deferred(by);
-        let settlement = Settlement { token, end };
+        let settlement = Settlement {
+            token,
+            end,
+            arrived: None,
+        };
         self.store().settle(session, vec![settlement]).await
     }
 }

@@ -23,7 +23,6 @@ mod results;
 mod scheduler;
 mod session;
 mod settings;
-mod shared;
 mod submit;
 mod worker;
 
@@ -44,7 +43,7 @@ pub use progress::workload::{TenantWorkload, WorkAmount, Workload};
 pub use results::failure_reasons::FailureReasons;
 pub use results::summary::ActionSummary;
 pub use results::webhook::Webhook;
-pub use settings::{EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings};
+pub use settings::{EngineSettings, RetentionSettings, SchedulerKind, WorkerSettings};
 pub use submit::job_payload::{HttpCall, InvalidPayload};
 pub use submit::lane::Lane;
 pub use submit::{JobDestination, JobPlacement, JobSpec, JobSubmission, JobWork, SubmittedJob};

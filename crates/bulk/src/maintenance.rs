@@ -52,8 +52,9 @@ async fn send_heartbeats<S: JobStore>(context: Arc<EngineContext<S>>) {
         let settings = context.settings.load_full();
         sleep(settings.heartbeat).await;
         for session in context.sessions.alive() {
+            let until = context.clock.now().saturating_add(settings.lease);
             match context.store.heartbeat(&session, settings.lease).await {
-                Ok(HeartbeatResult::Alive) => {}
+                Ok(HeartbeatResult::Alive) => context.sessions.renewed(&session, until),
                 Ok(HeartbeatResult::Lost) => {
                     context.sessions.mark_lost(&session);
                     context.events.emit(BulkEvent::LeaseLost);

@@ -9,6 +9,7 @@ pub(crate) mod global_rate;
 pub(crate) mod job_first;
 mod lane_schedule;
 pub(crate) mod pacing;
+pub(crate) mod permit_batch;
 pub(crate) mod permit_wait;
 pub(crate) mod start_permission;
 pub(crate) mod strategy;

@@ -31,6 +31,8 @@ struct SessionTable {
     uncertain: BTreeMap<Name, Nanos>,
     /// Sessions whose lease expired with jobs in flight: no heartbeat revives it.
     lost: BTreeSet<Name>,
+    /// Instants until which the store surely keeps the jobs of each session.
+    alive_until: BTreeMap<Name, Nanos>,
 }
 
 /// A claim in progress.
@@ -63,6 +65,7 @@ impl Sessions {
             pending: BTreeMap::new(),
             uncertain: BTreeMap::new(),
             lost: BTreeSet::new(),
+            alive_until: BTreeMap::new(),
         };
         Ok(Arc::new(Self {
             table: Mutex::new(table),
@@ -85,6 +88,21 @@ impl Sessions {
         let table = self.table.lock();
         let held = table.held.keys();
         held.filter(|name| !table.lost.contains(*name)).cloned().collect()
+    }
+
+    /// Records that the store renewed a session's lease, from a request that began before this lease.
+    pub(crate) fn renewed(&self, name: &Name, until: Nanos) {
+        let mut table = self.table.lock();
+        let known = table.alive_until.entry(name.clone()).or_default();
+        *known = until.max(*known);
+        let SessionTable {
+            alive_until,
+            held,
+            current,
+            pending,
+            ..
+        } = &mut *table;
+        alive_until.retain(|name, _| name == current || held.contains_key(name) || pending.contains_key(name));
     }
 
     /// Marks a session whose lease expired. Its heartbeats end, so that the loss is reported once.
@@ -178,6 +196,12 @@ impl Drop for PendingClaim {
 }
 
 impl HeldJobs {
+    /// Returns the instant from which nothing of the job may be sent: its units of shared limits count as arrived then.
+    pub(crate) fn alive_until(&self) -> Nanos {
+        let table = self.sessions.table.lock();
+        table.alive_until.get(&self.name).copied().unwrap_or_default()
+    }
+
     /// Returns the session.
     pub(crate) const fn name(&self) -> &Name {
         &self.name

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use outflow::Rules;
 use outflow_core::{Backoff, CongestionRule, Limit};
-use outflow_store::{ActionSpec, Name, TenantRule};
+use outflow_store::{ActionSpec, Name, StoreLimits, TenantRule};
 
 use crate::config::{BulkConfig, BulkStore};
 
@@ -47,8 +47,9 @@ pub struct EngineSettings {
     pub tenants: BTreeMap<Name, TenantRule>,
     /// Retention of stored data.
     pub retention: RetentionSettings,
-    /// Limits shared with other machines, if the store is shared.
-    pub shared: Option<SharedLimitSettings>,
+    /// True if other machines share the store: it then checks the limits of tenants and the global rate. The limits of
+    /// an API are shared through its upstream.
+    pub shared: bool,
 }
 
 impl EngineSettings {
@@ -63,7 +64,7 @@ impl EngineSettings {
     /// ```
     pub fn from_section(section: &BulkConfig) -> Self {
         Self {
-            shared: matches!(section.store, BulkStore::Redis(_)).then_some(section.shared),
+            shared: matches!(section.store, BulkStore::Redis(_)),
             ..section.engine.clone()
         }
     }
@@ -89,6 +90,12 @@ impl EngineSettings {
         let allowed = rules.in_flight_at_limits();
         let allowed = allowed.or_else(|| limited.then(|| rules.concurrency()));
         allowed.unwrap_or(0).min(rules.concurrency())
+    }
+
+    /// Returns the limits that a shared store checks.
+    pub(crate) fn store_limits(&self) -> Option<StoreLimits> {
+        let global = Some(self.global_rate);
+        self.shared.then_some(StoreLimits { global })
     }
 
     /// Returns the rule of a tenant.
@@ -117,7 +124,7 @@ impl Default for EngineSettings {
             tenant: TenantRule::default(),
             tenants: BTreeMap::new(),
             retention: RetentionSettings::default(),
-            shared: None,
+            shared: false,
         }
     }
 }
@@ -235,24 +242,6 @@ impl Default for RetentionSettings {
     }
 }
 
-/// Limits shared with other machines that claim from the same store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SharedLimitSettings {
-    /// Margin added to windows, for starts that are slightly early or late.
-    pub guard: Duration,
-    /// Time ahead of their start at which jobs are claimed: more than a machine ever stalls.
-    pub horizon: Duration,
-}
-
-impl Default for SharedLimitSettings {
-    fn default() -> Self {
-        Self {
-            guard: Duration::from_millis(5),
-            horizon: Duration::from_millis(250),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use outflow::config::{Environment, SECTIONS, Source, load};
@@ -283,6 +272,18 @@ mod tests {
         assert_eq!(bounds(None, Some(5), 0), (5, 5));
         assert_eq!(bounds(Some(4), None, 300), (4, 200));
         assert_eq!(bounds(Some(3), Some(7), 300), (3, 7));
+    }
+
+    // Earlier versions scheduled starts ahead on a shared store.
+    #[test]
+    fn keys_of_scheduled_starts_are_accepted_with_a_warning() {
+        let text = "[bulk.shared]\nguard = \"1ms\"\nhorizon = \"2ms\"\n";
+        let environment = Environment::empty();
+        let document = load(&[Source::new("outflow.toml", text)], &environment);
+        let section: BulkConfig = document.read(&environment);
+        let warnings = document.close(&SECTIONS).expect("no error").warnings.to_string();
+        assert_eq!(warnings.matches("this has no effect").count(), 2, "{warnings}");
+        assert_eq!(EngineSettings::from_section(&section), EngineSettings::default());
     }
 
     #[test]
@@ -316,7 +317,6 @@ mod tests {
             tenant = { weight = 2, priority = \"low\", rate = \"9/s\", in_flight = 8 }
             tenants.\"urn:a/1\" = { priority = \"high\", rate = \"none\" }
             retention = { results = \"31s\", names = \"32s\", dead = \"33s\" }
-            shared = { guard = \"1ms\", horizon = \"2ms\" }
         ";
         let seconds = Duration::from_secs;
         let default = TenantRule {
@@ -357,10 +357,7 @@ mod tests {
                 dead: seconds(33),
                 statistics: seconds(26),
             },
-            shared: Some(SharedLimitSettings {
-                guard: Duration::from_millis(1),
-                horizon: Duration::from_millis(2),
-            }),
+            shared: true,
         };
         assert_eq!(read(text), expected);
     }

@@ -4,6 +4,7 @@
 //! that dies reports nothing, and then its lease expires.
 
 mod call;
+mod call_arrival;
 mod failure_judge;
 pub(crate) mod handler;
 pub(crate) mod lane_executor;
@@ -18,7 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::{AttemptResult, Outflow, Permit};
 use outflow_core::Nanos;
-use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, Settlement, StoredResult};
+use outflow_store::{ClaimedJob, CooldownScope, JobEnd, JobStore, StoredResult};
 use tokio::time::sleep;
 
 use crate::engine::EngineContext;
@@ -29,6 +30,7 @@ use crate::scheduler::strategy::AttemptFailure;
 use crate::session::HeldJobs;
 use crate::settings::EngineSettings;
 use crate::submit::job_payload::HttpCall;
+use call_arrival::CallArrival;
 use failure_judge::{ApiBefore, FailureJudge, is_suspect};
 use handler::{Handler, HandlerError, HandlerTask};
 use lane_history::{AttemptSign, LaneHistory, SignKind};
@@ -53,6 +55,7 @@ pub(crate) struct RunningJob<S> {
     job: ClaimedJob,
     /// Set before the first effect that others can see.
     started: AtomicBool,
+    arrival: CallArrival,
 }
 
 impl<S> RunningJob<S> {
@@ -66,6 +69,7 @@ impl<S> RunningJob<S> {
             lane: claim.lane,
             job,
             started: AtomicBool::new(false),
+            arrival: CallArrival::Unsent,
         }
     }
 
@@ -74,6 +78,7 @@ impl<S> RunningJob<S> {
             return;
         };
         self.context.bind_deferral(&mut end, &self.job);
+        let arrived = self.arrival.counts_from(self.context.clock.now());
         self.context.results.report(JobReport {
             session,
             _slot: self.slot.take(),
@@ -81,10 +86,9 @@ impl<S> RunningJob<S> {
             tenant: self.job.tenant.clone(),
             action: self.job.action.clone(),
             lane: Arc::clone(&self.lane),
-            settlement: Settlement {
-                token: self.job.token,
-                end,
-            },
+            arrived: arrived.filter(|_| self.job.holds_units),
+            token: self.job.token,
+            end,
         });
     }
 }
@@ -92,18 +96,33 @@ impl<S> RunningJob<S> {
 impl<S: JobStore> RunningJob<S> {
     /// Runs the job.
     pub(crate) async fn run(mut self, executor: &Executor, permission: StartPermission) {
-        let (context, job) = (&self.context, &self.job);
-        let (permits, scheduled) = acquire_permits(context, executor, job, permission).await;
-        let end = match permits {
-            Ok(permits) => self.start(executor, permits).await,
+        let Some(session) = self.claim.as_ref().map(|held| held.name().clone()) else {
+            return;
+        };
+        // Such a job takes its units when it starts.
+        let starts_later = matches!(permission, StartPermission::Unchecked);
+        self.job.holds_units |= starts_later && self.context.settings.load().shared;
+        let permits = acquire_permits(&self.context, &session, (executor, &self.job), permission).await;
+        let end = match permits.map(|permits| self.bind_to_lease(permits)) {
+            Ok(Some(permits)) => self.start(executor, permits).await,
+            Ok(None) => JobEnd::Returned,
             Err(end) => end,
         };
-        if let Some(scheduled) = scheduled
-            && matches!(end, JobEnd::Returned)
-        {
-            scheduled.refund(&self.context, &self.job).await;
-        }
         self.report(end);
+    }
+
+    /// Lets nothing be sent after the session's lease in a shared store, which counts lost calls as arrived then.
+    /// Returns nothing if the lease has ended.
+    fn bind_to_lease(&self, mut permits: HeldPermits) -> Option<HeldPermits> {
+        let Some(held) = self.claim.as_ref().filter(|_| self.context.settings.load().shared) else {
+            return Some(permits);
+        };
+        let left = held.alive_until().since(self.context.clock.now());
+        if left.is_zero() {
+            return None;
+        }
+        permits.api = permits.api.map(|permit| permit.expire_after(left));
+        Some(permits)
     }
 
     /// Makes one attempt, unless the job failed before and its lane is abandoned, or others go first.
@@ -139,7 +158,9 @@ impl<S: JobStore> RunningJob<S> {
             || before
                 .as_ref()
                 .is_some_and(|before| before.has_served_since(failed_before));
+        self.arrival = CallArrival::Pending;
         let end = attempt.run(executor, permits).await;
+        self.arrival = attempt.arrival;
         drop(in_flight);
         let failure = match end {
             AttemptEnd::Throttled(end) => {
@@ -224,6 +245,7 @@ struct JobAttempt<'a, S> {
     started: Nanos,
     /// True if another failure would be the job's own.
     expects_failure: bool,
+    arrival: CallArrival,
 }
 
 impl<'a, S> JobAttempt<'a, S> {
@@ -234,10 +256,11 @@ impl<'a, S> JobAttempt<'a, S> {
             job,
             started: context.clock.now(),
             expects_failure: false,
+            arrival: CallArrival::Unsent,
         }
     }
 
-    async fn run(&self, executor: &Executor, permits: HeldPermits) -> AttemptEnd {
+    async fn run(&mut self, executor: &Executor, permits: HeldPermits) -> AttemptEnd {
         match executor {
             Executor::Client(client) => match HttpCall::decode(self.job.payload.clone()) {
                 Ok(call) => self.send(client, call, permits).await,
@@ -245,6 +268,7 @@ impl<'a, S> JobAttempt<'a, S> {
             },
             Executor::Handler(handler) => {
                 count_start(permits.tenant);
+                self.arrival = CallArrival::By(self.started);
                 self.run_task(handler.as_ref()).await
             }
         }

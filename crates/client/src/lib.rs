@@ -60,9 +60,9 @@ pub use rules::{AlertThresholds, DEFAULT_GROUP, Group, HealthScope, Route, Rules
 pub use tasks::{CancelToken, ShutdownReport, SpawnError, TaskGroup, TaskReport, Tasks};
 pub use upstream::{
     Acquire, AcquireOptions, AttemptResult, CallDecision, CircuitRate, ConcurrencyBound, ConcurrencyRule,
-    EffectiveLimit, FleetShare, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope,
-    LimitSharing, LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, SharedUsage,
-    StateCause, Target, UnansweredCalls, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
+    EffectiveLimit, GroupReport, HealthReport, InvalidRules, LimitFeedback, LimitReport, LimitScope, LimitSharing,
+    LoweredBy, LoweredLimit, OverrideNote, PendingBody, Permit, RemainingQuota, SharedTimer, SharedUsage, StateCause,
+    Target, UnansweredCalls, Upstream, UpstreamReport, UsageHistory, Verdict, WaitEstimate, WaitReason,
 };
 
 /// README example, compiled and run with the doc tests.

@@ -49,7 +49,6 @@ pub use explain::{
     CallDecision, ConcurrencyRule, LoweredBy, LoweredLimit, OverrideNote, StateCause, UnansweredCalls, WaitEstimate,
     WaitReason,
 };
-pub use fleet_share::FleetShare;
 pub use options::{AcquireOptions, Target};
 pub use permit::{AttemptResult, LimitFeedback, PendingBody, Permit, Verdict};
 pub use report::{
@@ -62,7 +61,6 @@ pub use sharing::LimitSharing;
 
 use endpoint::CallLabel;
 pub(crate) use explain::ReadableSpan;
-use fleet_share::ShareEstimate;
 use shared::SharedState;
 use state::{AdmissionState, Lifecycle};
 use wait_queue::{AcquireRequest, WaitDeadline};
@@ -325,12 +323,10 @@ impl Upstream {
             .with(|state, now| state.collector(now).effective_limits(group))
     }
 
-    /// Sets this process's share of the calls that count against the limits, where other machines send
-    /// the rest. Throttle responses are then judged by the calls of all. The share is valid for ten
-    /// seconds.
-    pub fn set_fleet_share(&self, share: FleetShare) {
-        self.shared
-            .with(|state, now| state.pool.fleet_share = ShareEstimate::new(share, now));
+    /// Returns the lowest round trip to the API, less what it does not know; `None` with too few recent responses.
+    /// [`RequestTiming`](outflow_core::RequestTiming) tells with it when a call arrived at the latest.
+    pub fn min_rtt(&self) -> Option<Duration> {
+        self.shared.with(|state, now| state.pool.in_flight.min_rtt(now))
     }
 
     /// Shares the limits with every process that uses the same account of the ledger, from now on. What other

@@ -14,7 +14,7 @@ use crate::{
     ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionRecord, CongestionSample,
     ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, EmbeddedStore, FencingToken, FinishedQuery,
     HeartbeatResult, JobCounts, JobOutcome, JobQueue, LaneLoad, Name, PageRequest, ReapResult, RedisStore,
-    RemainingWork, SettleResult, Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult,
+    RemainingWork, SettleResult, Settlement, StoreControl, StoreLimits, StoreResult, SubmitBatch, SubmitResult,
     TenantReport, TenantRule, TenantStore,
 };
 
@@ -71,8 +71,7 @@ impl JobQueue for AnyStore {
     forward! {
         submit(batch: SubmitBatch) -> SubmitResult;
         settle(session: &Name, ends: Vec<Settlement>) -> Vec<SettleResult>;
-        debit(start: &StartDebit) -> Option<Duration>;
-        refund(start: &StartDebit, at: Duration) -> ();
+        count_start(session: &Name, token: FencingToken, limits: StoreLimits) -> Option<Duration>;
         heartbeat(session: &Name, lease: Duration) -> HeartbeatResult;
         reap(max: usize, recoveries: u32) -> ReapResult;
         release_unknown(session: &Name, known: &[FencingToken]) -> u64;

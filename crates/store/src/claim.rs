@@ -11,7 +11,6 @@ use bytes::Bytes;
 use outflow_core::{Cost, Nanos, Priority, WallTime};
 
 use crate::name::Name;
-use crate::shared_limits::SharedLimits;
 
 /// A request for jobs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,9 +27,21 @@ pub struct ClaimRequest {
     /// job on its last chance may kill its workers. A store of one process hands it out while nothing
     /// else is in flight. In a shared store such jobs return one after the other instead.
     pub recoveries: u32,
-    /// The limits that a shared store debits for each job. A store of one process ignores them: there
-    /// the [`ClaimFilter`] acquires the permits.
-    pub plan: Option<SharedLimits>,
+    /// The limits that a shared store checks for each job; `None` if the caller does. A store of one process
+    /// ignores them: there the [`ClaimFilter`] acquires the permits.
+    pub limits: Option<StoreLimits>,
+    /// The cost of the jobs, for which the caller holds permits; `None` if any cost will do. A next job of
+    /// another cost ends the claim.
+    pub cost: Option<Cost>,
+}
+
+/// Limits that only a shared store can check, because only there all starts are known. Each tenant's own rate
+/// is in its [rule](crate::TenantRule): of that, a unit counts from the claim until one window after the arrival
+/// that the [settlement](crate::Settlement) reports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StoreLimits {
+    /// The starts of all tenants together, per second; `None` if nothing bounds them.
+    pub global: Option<u64>,
 }
 
 /// Decides whether the next job may go. The store calls it in fair order under its lock, so it must not
@@ -75,18 +86,15 @@ impl ClaimFilter for AllowAll {
 /// Result of a claim.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClaimBatch {
-    /// The jobs, in the order of their starts.
+    /// The jobs, in fair order.
     pub jobs: Vec<ClaimedJob>,
     /// The time until there may be more, if it is known: the end of a cooldown or a delay, or new quota.
     /// Any other reason wakes [`changed`](crate::JobQueue::changed).
     pub next: Option<Duration>,
     /// Jobs past their deadline, which ended as expired.
     pub expired: u64,
-    /// The instant of the decision by the clock of a shared server. Scheduled starts count from it.
-    pub decided: Option<Duration>,
-    /// The approximate number of jobs that a shared server handed out to all sessions. Set only together
-    /// with jobs.
-    pub given: Option<u64>,
+    /// The cost of the next job, if it is not the requested one.
+    pub other_cost: Option<Cost>,
 }
 
 /// One claimed job.
@@ -114,8 +122,9 @@ pub struct ClaimedJob {
     pub throttles: u32,
     /// The number of workers that were lost with it.
     pub recoveries: u32,
-    /// The time from the claim to its scheduled start.
-    pub starts_in: Duration,
+    /// True if it holds units of its tenant's rate in a shared store, until its settlement says when its call
+    /// arrived.
+    pub holds_units: bool,
     /// Its content, which only the engine reads.
     pub payload: Bytes,
 }

@@ -15,14 +15,13 @@ mod job;
 mod name;
 mod redis;
 mod settle;
-mod shared_limits;
 mod tenant;
 
 pub use action::{ActionReport, ActionSpec, ActionStage, FinishedQuery, JobCounts, RemainingInLane, RemainingWork};
 pub use any_store::AnyStore;
 pub use claim::{
     AllowAll, ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult,
-    LaneLoad, NextJob, ReapResult,
+    LaneLoad, NextJob, ReapResult, StoreLimits,
 };
 pub use contract::{
     ActionStore, DeadLetterStore, JobQueue, JobStore, StoreControl, StoreFuture, StoreResult, TenantStore,
@@ -34,7 +33,6 @@ pub use job::{AttemptError, BatchPosition, NewJob, SubmitBatch, SubmitReceipt, S
 pub use name::{InvalidName, Name};
 pub use redis::{RedisAccount, RedisLedger, RedisOptions, RedisStore, ReplicaWait};
 pub use settle::{CooldownScope, Defer, JobEnd, JobOutcome, JobStatus, SettleResult, Settlement, StoredResult};
-pub use shared_limits::{SharedLimit, SharedLimits, StartDebit};
 pub use tenant::{
     CongestionRecord, CongestionSample, ControlScope, LaneBacklog, PageRequest, TenantReport, TenantRule,
 };

@@ -34,7 +34,6 @@ mod script_transport;
 mod scripts;
 mod server_info;
 mod settle;
-mod shared_limits;
 mod submit;
 mod submit_batcher;
 mod subscriber;

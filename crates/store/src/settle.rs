@@ -21,6 +21,9 @@ pub struct Settlement {
     pub token: FencingToken,
     /// Its end.
     pub end: JobEnd,
+    /// The age of the latest possible arrival of its call at the API; `None` if nothing was sent. It matters for a
+    /// job that [holds units](crate::ClaimedJob::holds_units).
+    pub arrived: Option<Duration>,
 }
 
 /// End of a claim.

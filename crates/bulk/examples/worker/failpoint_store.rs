@@ -15,7 +15,7 @@ use outflow_store::{
     ActionReport, ActionSpec, ActionStore, ClaimBatch, ClaimFilter, ClaimRequest, CongestionRecord, CongestionSample,
     ControlScope, DeadLetter, DeadLetterFilter, DeadLetterStore, FencingToken, FinishedQuery, HeartbeatResult,
     JobCounts, JobOutcome, JobQueue, JobStore, LaneLoad, Name, PageRequest, ReapResult, RemainingWork, SettleResult,
-    Settlement, StartDebit, StoreControl, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
+    Settlement, StoreControl, StoreLimits, StoreResult, SubmitBatch, SubmitResult, TenantReport, TenantRule,
     TenantStore,
 };
 
@@ -116,12 +116,14 @@ impl<S: JobStore> JobQueue for FailpointStore<S> {
         self.count_call("settle", self.store.settle(session, ends)).await
     }
 
-    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
-        self.count_call("debit", self.store.debit(start)).await
-    }
-
-    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        self.count_call("refund", self.store.refund(start, at)).await
+    async fn count_start(
+        &self,
+        session: &Name,
+        token: FencingToken,
+        limits: StoreLimits,
+    ) -> StoreResult<Option<Duration>> {
+        let counted = self.store.count_start(session, token, limits);
+        self.count_call("count_start", counted).await
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {

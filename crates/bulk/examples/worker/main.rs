@@ -12,9 +12,8 @@
 //! - `scenario`: runs a scenario in which everything happens once, instead (see `scenario.rs`);
 //! - `workers=COUNT`: jobs in flight at once;
 //! - `limit=RATE`, `tenant-limit=RATE`: configured limits of the API and of each tenant;
+//! - `ledger=DIRECTORY`: shares the limits of the API with the other workers;
 //! - `lease-ms=COUNT`: lease of the session;
-//! - `horizon-ms=COUNT`, `guard-ms=COUNT`: how far ahead it claims from a shared store, and how much the
-//!   windows there are widened;
 //! - `recoveries=COUNT`: how often a job may lose its worker;
 //! - `replicas=COUNT`: copies to wait for after each submission and settlement;
 //! - `outcomes`: prints the attempts of each call at the end.
@@ -37,10 +36,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
-use outflow_bulk::{
-    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, SharedLimitSettings,
-    WorkerSettings,
-};
+use outflow_bulk::{BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, WorkerSettings};
+use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_store::{
     ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore, ReplicaWait,
     SettleResult, TenantRule,
@@ -65,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             timeout: Duration::from_secs(1),
         });
         let redis = RedisStore::connect(options).await?;
-        return args.work(redis, Some(SharedLimitSettings::default())).await;
+        return args.work(redis, true).await;
     }
     let clock = Arc::new(SystemClock::new());
     let (embedded, writer) = EmbeddedStore::open(Path::new(store), clock)?;
@@ -77,7 +74,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             writer.run();
         }
     })?;
-    args.work(embedded, None).await
+    args.work(embedded, false).await
 }
 
 /// Parsed command line.
@@ -90,8 +87,6 @@ struct WorkerArgs {
     tenants: usize,
     workers: usize,
     lease: Duration,
-    horizon: Option<Duration>,
-    guard: Option<Duration>,
     recoveries: u32,
     replicas: Option<u32>,
     words: Vec<String>,
@@ -121,23 +116,26 @@ impl WorkerArgs {
             tenants: value("tenants").map_or(Ok(10), str::parse)?,
             workers: value("workers").map_or(Ok(WORKERS), str::parse)?,
             lease: span("lease-ms")?.unwrap_or(LEASE),
-            horizon: span("horizon-ms")?,
-            guard: span("guard-ms")?,
             recoveries: value("recoveries").map_or(Ok(2), str::parse)?,
             replicas: value("replicas").map(str::parse).transpose()?,
             words: words.to_vec(),
         })
     }
 
+    fn client(&self) -> Result<Outflow, Box<dyn Error>> {
+        let mut api = Api::new("api", self.url.parse()?);
+        api.rules = self.rules.clone();
+        let open = |path| HostLedger::open(LedgerDir::open(Path::new(path))?, Arc::new(SystemClock::new()));
+        let path = self.words.iter().find_map(|word| word.strip_prefix("ledger="));
+        let ledger = path.map(open).transpose()?;
+        Ok(Outflow::builder().api(api).ledger(ledger).build()?)
+    }
+
     fn has_word(&self, word: &str) -> bool {
         self.words.iter().any(|said| said == word)
     }
 
-    fn settings(&self, shared: Option<SharedLimitSettings>) -> Result<EngineSettings, Box<dyn Error>> {
-        let shared = shared.map(|default| SharedLimitSettings {
-            guard: self.guard.unwrap_or(default.guard),
-            horizon: self.horizon.unwrap_or(default.horizon),
-        });
+    fn settings(&self, shared: bool) -> Result<EngineSettings, Box<dyn Error>> {
         let default = EngineSettings {
             workers: WorkerSettings {
                 min: Some(self.workers),
@@ -157,14 +155,12 @@ impl WorkerArgs {
         Ok(default)
     }
 
-    async fn work<S: JobStore>(self, store: S, shared: Option<SharedLimitSettings>) -> Result<(), Box<dyn Error>> {
+    async fn work<S: JobStore>(self, store: S, shared: bool) -> Result<(), Box<dyn Error>> {
         let store = Arc::new(FailpointStore::new(store));
-        let mut api = Api::new("api", self.url.parse()?);
-        api.rules = self.rules.clone();
         if self.has_word("scenario") {
             scenario::prepare(&store).await?;
         }
-        let builder = Engine::builder(Outflow::init([api])?, Arc::clone(&store))
+        let builder = Engine::builder(self.client()?, Arc::clone(&store))
             .settings(self.settings(shared)?)
             .handler("poison", |_: HandlerTask| async { std::process::abort() });
         let engine = poison_lane::with_handlers(scenario::with_handlers(builder))

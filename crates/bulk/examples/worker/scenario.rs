@@ -9,15 +9,14 @@ use std::error::Error;
 use std::time::Duration;
 
 use bytes::Bytes;
-use outflow::SystemClock;
-use outflow::core::{Backoff, Clock as _, Cost, CountBy, WallTime, Weight};
+use outflow::core::{Backoff, WallTime, Weight};
 use outflow_bulk::{
     Engine, EngineBuilder, EngineSettings, HandlerError, HandlerTask, HttpCall, JobDestination, JobSpec, JobSubmission,
 };
 use outflow_store::{
     ActionSpec, ActionStore, AllowAll, BatchPosition, ClaimRequest, CongestionRecord, ControlScope, DeadLetterFilter,
-    DeadLetterStore, JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement, SharedLimit, SharedLimits,
-    StartDebit, StoreControl, SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
+    DeadLetterStore, JobEnd, JobQueue, JobStore, Name, NewJob, PageRequest, Settlement, StoreControl, StoreLimits,
+    SubmitBatch, SubmitReceipt, TenantRule, TenantStore,
 };
 
 use super::failpoint_store::FailpointStore;
@@ -98,7 +97,8 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
             max: limit,
             lease: ABANDONED_LEASE,
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         })
     };
     let giver = request("giver", 2)?;
@@ -107,8 +107,21 @@ pub(crate) async fn prepare<S: JobStore>(store: &FailpointStore<S>) -> Outcome<(
     let back = held.jobs.iter().map(|job| Settlement {
         token: job.token,
         end: JobEnd::Returned,
+        arrived: None,
     });
     store.settle(&session, back.collect()).await?;
+    let third = request("third", 1)?;
+    let session = third.session.clone();
+    for job in store.claim(third, &mut AllowAll).await?.jobs {
+        store.count_start(&session, job.token, StoreLimits::default()).await?;
+        let (token, end) = (job.token, JobEnd::Returned);
+        let back = Settlement {
+            token,
+            end,
+            arrived: None,
+        };
+        store.settle(&session, vec![back]).await?;
+    }
     let deaf = request("deaf", 1)?;
     let session = deaf.session.clone();
     store.claim(deaf, &mut AllowAll).await?;
@@ -137,7 +150,6 @@ pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outc
     store.release_deferred(&name("t0")?, 10).await?;
     store.reset_congestion(&name("t0")?).await?;
     store.remove_rule(&name("late")?).await?;
-    debit_outside_claim(store).await?;
     println!("waits for all");
     until(async || Ok(store.inner().job_counts().await?.open() == 0)).await?;
     println!("waits for the action");
@@ -148,28 +160,6 @@ pub(crate) async fn run<S: JobStore>(engine: &Engine<FailpointStore<S>>) -> Outc
     for outcome in store.outcomes(&name("main")?, 0, 100).await? {
         println!("outcome {} {}", outcome.id, outcome.attempts);
     }
-    Ok(())
-}
-
-/// Debits a start outside of a claim, and refunds it.
-async fn debit_outside_claim<S: JobStore>(store: &FailpointStore<S>) -> Outcome<()> {
-    let limit = SharedLimit {
-        name: "P0 scenario".to_owned(),
-        rate: "100/min".parse()?,
-        measure: CountBy::Cost,
-    };
-    let start = StartDebit {
-        tenant: name("t0")?,
-        cost: Cost::ONE,
-        plan: SharedLimits {
-            limits: vec![limit],
-            guard: Duration::ZERO,
-            horizon: Duration::ZERO,
-        },
-    };
-    store.debit(&start).await?;
-    let now = SystemClock::new().wall().since(WallTime::EPOCH);
-    store.refund(&start, now).await?;
     Ok(())
 }
 

@@ -17,7 +17,6 @@ impl BulkConfig {
         let (old, new) = (&self.engine, &other.engine);
         let mut keys = plain_keys(old, new);
         keys.extend(table_keys(old, new));
-        keys.extend((self.shared != other.shared).then(|| "bulk.shared".to_owned()));
         keys.extend(tenant_keys(&old.tenants, &new.tenants));
         keys
     }

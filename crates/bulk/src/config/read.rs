@@ -9,7 +9,7 @@ use outflow_config::{Environment, FieldValue, SecretKeys, TableReader, ValueErro
 use outflow_core::{Backoff, CongestionRule};
 
 use super::{BulkConfig, redis, tenants};
-use crate::settings::{EngineSettings, RetentionSettings, SchedulerKind, SharedLimitSettings, WorkerSettings};
+use crate::settings::{EngineSettings, RetentionSettings, SchedulerKind, WorkerSettings};
 
 /// Reads `[bulk]`.
 pub(super) fn read_bulk(table: &TableReader<'_>, environment: &Environment) -> BulkConfig {
@@ -26,7 +26,7 @@ pub(super) fn read_bulk(table: &TableReader<'_>, environment: &Environment) -> B
     read_congestion(table, engine);
     tenants::read_tenants(table, engine);
     read_retention(&table.section("retention"), &mut engine.retention);
-    bulk.shared = read_shared(&table.section("shared"));
+    report_unused_shared(&table.section("shared"));
     let webhook = table.section("webhook");
     bulk.webhook_secret = read_secret(&webhook, environment, WEBHOOK);
     webhook.finish();
@@ -157,11 +157,16 @@ fn read_retention(table: &TableReader<'_>, retention: &mut RetentionSettings) {
     table.finish();
 }
 
-fn read_shared(table: &TableReader<'_>) -> SharedLimitSettings {
-    let mut shared = SharedLimitSettings::default();
-    read_fields!(table => shared, guard: read_duration, horizon: read_positive_duration,);
+/// Reports keys of earlier versions, which scheduled starts ahead on a shared store.
+fn report_unused_shared(table: &TableReader<'_>) {
+    for key in ["guard", "horizon"] {
+        if table.read(key, read_duration).is_some() {
+            let warning =
+                ValueError::warning("this has no effect: machines share limits by the arrivals of their calls");
+            table.report(key, warning.help("leave it out"));
+        }
+    }
     table.finish();
-    shared
 }
 
 /// Returns the written one of two keys, or the first.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use outflow::core::{Congestion, CongestionLevel, Nanos};
 use outflow::{CancelToken, SpawnError, Tasks};
-use outflow_store::{Defer, JobEnd, JobStore, Name, SettleResult, Settlement, StoreError};
+use outflow_store::{Defer, FencingToken, JobEnd, JobStore, Name, SettleResult, Settlement, StoreError};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::sleep;
@@ -30,7 +30,10 @@ pub(crate) struct JobReport {
     pub(crate) tenant: Name,
     pub(crate) action: Option<Name>,
     pub(crate) lane: Arc<LaneHistory>,
-    pub(crate) settlement: Settlement,
+    pub(crate) token: FencingToken,
+    pub(crate) end: JobEnd,
+    /// Latest arrival of its call, for a job that holds units in a shared store.
+    pub(crate) arrived: Option<Nanos>,
 }
 
 /// Starts the writer.
@@ -86,7 +89,8 @@ fn group_by_session(batch: &mut Vec<JobReport>) -> Vec<(Name, Vec<JobReport>)> {
 
 /// Stores the ends of one session. If one end fails, the others are stored without it; returns the failed ones.
 async fn settle<S: JobStore>(context: &EngineContext<S>, session: &Name, reports: Vec<JobReport>) -> Vec<JobReport> {
-    let ends: Vec<_> = reports.iter().map(|one| one.settlement.clone()).collect();
+    let now = context.clock.now();
+    let ends: Vec<_> = reports.iter().map(|one| one.settlement(now)).collect();
     match settle_until_answered(context, session, ends).await {
         Ok(settled) => {
             report_settled(context, reports, settled);
@@ -125,10 +129,19 @@ async fn settle_until_answered<S: JobStore>(
 }
 
 impl JobReport {
+    /// Returns the settlement in a request that begins now: transfers only make the arrival younger.
+    fn settlement(&self, now: Nanos) -> Settlement {
+        Settlement {
+            token: self.token,
+            end: self.end.clone(),
+            arrived: self.arrived.map(|at| now.since(at)),
+        }
+    }
+
     /// Replaces a wait by formula, which the store could not compute, by the shortest wait.
     fn with_fixed_wait(mut self, settings: &EngineSettings) -> Self {
         let base = Defer::Fixed(settings.congestion.base());
-        match &mut self.settlement.end {
+        match &mut self.end {
             JobEnd::Deferred(by) | JobEnd::RetryDeferred { by, .. } => *by = base,
             _ => {}
         }
@@ -143,7 +156,7 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
     }
     let settings = context.settings.load_full();
     for (report, how) in reports.into_iter().zip(settled) {
-        if is_throttle(&report.settlement.end) && how != SettleResult::Fenced {
+        if is_throttle(&report.end) && how != SettleResult::Fenced {
             context.metrics.spins.count_refusal();
         }
         if is_ended(&how) {
@@ -151,7 +164,7 @@ fn report_settled<S>(context: &EngineContext<S>, reports: Vec<JobReport>, settle
             report.lane.count_end();
         }
         context.metrics.counters.settled(how);
-        context.metrics.counters.attempted(&report.settlement.end);
+        context.metrics.counters.attempted(&report.end);
         record_deferral(context, &settings, &report.tenant, how);
         context.events.emit(BulkEvent::Settled {
             id: report.id,

@@ -5,14 +5,12 @@
 
 mod start_check;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::core::Congestion;
 use outflow_core::CongestionRule;
-use outflow_store::{ClaimBatch, ClaimedJob, Defer, JobEnd, SharedLimits};
+use outflow_store::{ClaimedJob, Defer, JobEnd};
 
-use super::start_permission::StartPermission;
 use super::strategy::{AttemptFailure, StartStrategy};
 use crate::settings::EngineSettings;
 
@@ -42,11 +40,4 @@ impl StartStrategy for FixedWait {
     fn congestion(&self, rule: &CongestionRule, _backoff: Duration, _non_ready: u64, _speed: u64) -> Congestion {
         rule.off()
     }
-}
-
-/// Returns permissions for claimed jobs: each job asks for its permits when it starts.
-pub(super) fn permissions(claims: &ClaimBatch, limits: Option<SharedLimits>) -> Vec<StartPermission> {
-    let limits = limits.map(Arc::new);
-    let unchecked = |_| StartPermission::Unchecked(limits.clone());
-    claims.jobs.iter().map(unchecked).collect()
 }

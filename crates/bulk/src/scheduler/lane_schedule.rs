@@ -5,20 +5,19 @@ use std::time::Duration;
 
 use outflow::{CancelToken, Refusal, TaskGroup};
 use outflow_core::Nanos;
-use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, SharedLimits, StoreError};
+use outflow_store::{AllowAll, ClaimBatch, ClaimFilter, ClaimRequest, JobStore, Name, StoreError};
 use tokio::time::{sleep, timeout};
 
 use super::claim_filter::PermitFilter;
 use super::pacing::StartPacer;
+use super::permit_batch::BatchPlan;
 use super::permit_wait::{PermitWait, WaitResult};
-use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartPermission, blocked_for};
-use super::{MIN_WAIT, POLL_INTERVAL, job_first, unless_cancelled};
+use super::start_permission::{MissingPermit, ReservedPermit, StartCheck, StartLimits, StartPermission, blocked_for};
+use super::{MIN_WAIT, POLL_INTERVAL, unless_cancelled};
 use crate::engine::EngineContext;
 use crate::events::BulkEvent;
 use crate::session::PendingClaim;
 use crate::settings::EngineSettings;
-use crate::shared::scheduled_start::ScheduledStart;
-use crate::shared::server_clock::ServerClock;
 use crate::submit::lane::Lane;
 use crate::worker::lane_executor::LaneExecutor;
 use crate::worker::lane_history::LaneHistory;
@@ -33,7 +32,7 @@ pub(super) struct LaneSchedule<S> {
     lane: Lane,
     history: Arc<LaneHistory>,
     pacer: StartPacer,
-    server_clock: ServerClock,
+    plan: BatchPlan,
     reserved: Option<ReservedPermit>,
     /// Instant of the last report that nothing executes these jobs.
     reported_unserved: Option<Nanos>,
@@ -42,6 +41,8 @@ pub(super) struct LaneSchedule<S> {
 /// Jobs of one claim, each with its permission.
 struct PermittedBatch {
     claims: ClaimBatch,
+    /// Fewer jobs mean that no more can start now.
+    asked: usize,
     permissions: Vec<StartPermission>,
     missing: Option<MissingPermit>,
 }
@@ -60,7 +61,8 @@ impl PermittedBatch {
     fn next_step(&mut self) -> NextStep {
         match self.missing.take() {
             Some(missing) => NextStep::WaitFor(missing),
-            None if self.claims.jobs.is_empty() => NextStep::Sleep(self.claims.next),
+            None if self.claims.other_cost.is_some() => NextStep::ClaimAgain,
+            None if self.claims.jobs.len() < self.asked => NextStep::Sleep(self.claims.next),
             None => NextStep::ClaimAgain,
         }
     }
@@ -74,7 +76,7 @@ impl<S: JobStore> LaneSchedule<S> {
             lane: Lane::from_name(&name),
             history: context.lanes.get(&name),
             pacer: StartPacer::default(),
-            server_clock: ServerClock::default(),
+            plan: BatchPlan::default(),
             reserved: None,
             reported_unserved: None,
             name,
@@ -181,31 +183,42 @@ impl<S: JobStore> LaneSchedule<S> {
             max: slots.count(),
             lease: settings.lease,
             recoveries: settings.recoveries,
-            plan: None,
+            limits: settings.store_limits(),
+            cost: None,
         };
-        let shared = executor.shared_limits(&self.name, &settings);
         let permit_first = settings.scheduler.strategy().is_permit_first();
-        if let Some(blocked) = rests_for(executor, &settings, shared.as_ref()) {
+        // The permit scheduler waits in the API's queue instead.
+        if !permit_first
+            && let Some(blocked) = executor
+                .upstream
+                .as_ref()
+                .and_then(|upstream| blocked_for(upstream, Duration::ZERO))
+        {
             return Ok(NextStep::Sleep(Some(blocked)));
         }
-        let mut batch = match (permit_first, shared) {
-            (true, Some(limits)) => self.claim_scheduled(request, executor, limits).await?,
-            (true, None) => self.claim_permitted(request, executor, &settings).await?,
-            (false, limits) => {
-                // Reserved under another scheduler, before a reload.
-                self.reserved = None;
-                let claims = self.claim_with(request, &mut AllowAll).await?;
-                PermittedBatch {
-                    permissions: job_first::permissions(&claims, limits),
-                    claims,
-                    missing: None,
-                }
-            }
+        let mut batch = match (permit_first, settings.shared) {
+            (true, true) => self.claim_ahead(request, executor, &settings).await?,
+            (true, false) => self.claim_permitted(request, executor, &settings).await?,
+            (false, _) => self.claim_unchecked(request).await?,
         };
         let next = batch.next_step();
         self.history.set_queued(!matches!(next, NextStep::Sleep(None)));
         self.start_jobs(executor, &pending, batch, slots);
         Ok(next)
+    }
+
+    /// Claims jobs that ask for their permits when they start.
+    async fn claim_unchecked(&mut self, mut request: ClaimRequest) -> Result<PermittedBatch, StoreError> {
+        // Reserved under another scheduler, before a reload.
+        self.reserved = None;
+        request.limits = None;
+        let claims = self.claim_with(request, &mut AllowAll).await?;
+        Ok(PermittedBatch {
+            permissions: claims.jobs.iter().map(|_| StartPermission::Unchecked).collect(),
+            claims,
+            asked: 1,
+            missing: None,
+        })
     }
 
     /// Claims the jobs that get their permits.
@@ -216,17 +229,8 @@ impl<S: JobStore> LaneSchedule<S> {
         settings: &EngineSettings,
     ) -> Result<PermittedBatch, StoreError> {
         let context = Arc::clone(&self.context);
-        let check = StartCheck {
-            limits: &context.start_limits,
-            settings,
-            upstream: executor.upstream.clone(),
-            effective_limits: executor.effective_limits(),
-            pacer: self.pacer,
-            reserved: self.reserved.take(),
-            now: context.clock.now(),
-        };
         let mut filter = PermitFilter {
-            check,
+            check: self.start_check(&context.start_limits, executor, settings),
             permissions: Vec::new(),
             missing: None,
         };
@@ -242,48 +246,70 @@ impl<S: JobStore> LaneSchedule<S> {
         self.reserved = check.reserved.filter(|_| is_paced);
         Ok(PermittedBatch {
             claims,
+            asked: 1,
             permissions,
             missing,
         })
     }
 
-    /// Claims the jobs for which the store debits the shared limits, and updates the estimate of its clock.
-    async fn claim_scheduled(
+    fn start_check<'a>(
+        &mut self,
+        limits: &'a StartLimits,
+        executor: &LaneExecutor,
+        settings: &'a EngineSettings,
+    ) -> StartCheck<'a> {
+        StartCheck {
+            limits,
+            settings,
+            upstream: executor.upstream.clone(),
+            effective_limits: executor.effective_limits(),
+            pacer: self.pacer,
+            reserved: self.reserved.take(),
+            now: self.context.clock.now(),
+        }
+    }
+
+    /// Acquires permits of the API, and claims as many jobs from a shared store, which checks the other limits.
+    async fn claim_ahead(
         &mut self,
         mut request: ClaimRequest,
         executor: &LaneExecutor,
-        limits: SharedLimits,
+        settings: &EngineSettings,
     ) -> Result<PermittedBatch, StoreError> {
-        request.plan = Some(limits.clone());
-        let sent = self.context.clock.now();
-        let claims = self.claim_with(request, &mut AllowAll).await?;
-        let received = self.context.clock.now();
-        if let Some(decided) = claims.decided {
-            self.server_clock.update(sent, received, decided);
+        let context = Arc::clone(&self.context);
+        let plan = self.plan.at_most(request.max);
+        let mut check = self.start_check(&context.start_limits, executor, settings);
+        let ahead = check.acquire_ahead(plan);
+        let asked = ahead.jobs();
+        if asked == 0 {
+            return Ok(PermittedBatch {
+                claims: ClaimBatch::default(),
+                asked,
+                permissions: Vec::new(),
+                missing: ahead.missing,
+            });
         }
-        self.report_fleet_share(executor, &claims);
-        let starts = ScheduledStart::from_claims(&claims, limits, &self.server_clock, received);
+        request.max = asked;
+        request.cost = Some(plan.cost);
+        let claims = self.claim_with(request, &mut AllowAll).await?;
+        self.pacer = check.paced(plan.cost, claims.jobs.len());
+        self.plan = plan.after(asked, &claims);
         Ok(PermittedBatch {
-            permissions: starts.map(StartPermission::Scheduled).collect(),
+            permissions: ahead.permissions(&check, &claims.jobs),
             claims,
+            asked,
             missing: None,
         })
-    }
-
-    /// Reports to the upstream how many of all starts it sees.
-    fn report_fleet_share(&self, executor: &LaneExecutor, claims: &ClaimBatch) {
-        let (Some((upstream, _)), Some(all)) = (&executor.upstream, claims.given) else {
-            return;
-        };
-        let own = u64::try_from(claims.jobs.len()).unwrap_or(u64::MAX);
-        let fleet = &self.context.start_limits.fleet;
-        upstream.set_fleet_share(fleet.record(self.context.clock.now(), own, all));
     }
 
     /// Claims from the store. An error does not say if jobs were claimed, so the session claims no more.
     async fn claim_with(&self, request: ClaimRequest, filter: &mut impl ClaimFilter) -> Result<ClaimBatch, StoreError> {
         let (session, lease) = (request.session.clone(), request.lease);
+        let until = self.context.clock.now().saturating_add(lease);
         let claims = self.context.store.claim(request, filter).await;
+        if claims.is_ok() {
+            self.context.sessions.renewed(&session, until);
+        }
         claims.inspect_err(|error| {
             if error.is_doubtful() {
                 // A stalled server executes the claim when it resumes, seconds later.
@@ -317,17 +343,6 @@ impl<S: JobStore> LaneSchedule<S> {
             let _stopping = self.jobs.spawn(async move { running.run(&executor, permission).await });
         }
     }
-}
-
-/// Returns how long no job is claimed because the API sleeps or cools down. The permit scheduler of one process waits in
-/// the API's queue instead.
-fn rests_for(executor: &LaneExecutor, settings: &EngineSettings, shared: Option<&SharedLimits>) -> Option<Duration> {
-    let horizon = match (settings.scheduler.strategy().is_permit_first(), shared) {
-        (true, None) => return None,
-        (true, Some(limits)) => limits.horizon,
-        (false, _) => Duration::ZERO,
-    };
-    blocked_for(executor.upstream.as_ref()?, horizon)
 }
 
 /// Larger batches would block the store for too long.

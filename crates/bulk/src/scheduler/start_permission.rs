@@ -2,34 +2,26 @@
 //!
 //! Every rule of the permit scheduler is here, in one order: distance to the lane's last start, distance to the
 //! tenant's last start, the tenant's limit, the API's limits, the global rate. The claim filter asks before a job
-//! leaves its queue, the lane schedule waits for the part that is missing, and a worker asks last for a scheduled
-//! start. A permit without use is refunded when it drops.
+//! leaves its queue, and the lane schedule waits for the part that is missing. On a shared store the limits of the
+//! API are checked here, and the others by the server. A permit without use is refunded when it drops.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use outflow::{
-    AcquireOptions, EffectiveLimit, Outflow, Permit, Refusal, RefusalReason, SharedTimer, Target, Upstream, WaitMode,
-    WaitReason,
-};
+use outflow::{EffectiveLimit, Outflow, Permit, Refusal, RefusalReason, SharedTimer, Target, Upstream, WaitReason};
 use outflow_core::{Cost, Nanos, Rate};
-use outflow_store::{ClaimedJob, JobEnd, Name, SharedLimits};
+use outflow_store::{ClaimedJob, Name};
 
 use super::POLL_INTERVAL;
 use super::global_rate::GlobalRate;
 use super::pacing::{self, StartPacer};
 use super::tenant_limits::TenantLimiters;
 use crate::settings::EngineSettings;
-use crate::shared::fleet_share::FleetStarts;
-use crate::shared::scheduled_start::ScheduledStart;
 use crate::submit::job_payload::HttpCall;
-use crate::worker::failed;
 
 /// Counts that all starts of this process change.
 pub(crate) struct StartLimits {
     pub(crate) tenants: TenantLimiters,
     pub(crate) global: GlobalRate,
-    pub(crate) fleet: FleetStarts,
 }
 
 /// Permission of one claimed job to start.
@@ -37,10 +29,8 @@ pub(crate) struct StartLimits {
 pub(crate) enum StartPermission {
     /// It starts now, with its permits.
     Granted(HeldPermits),
-    /// It asks for its own permits, and for quota of the limits that machines share.
-    Unchecked(Option<Arc<SharedLimits>>),
-    /// The store has debited the limits for an instant: it starts then, and not much later.
-    Scheduled(ScheduledStart),
+    /// It asks for its own permits when it starts.
+    Unchecked,
     /// It costs more than a limit ever allows.
     Impossible(String),
 }
@@ -98,7 +88,6 @@ impl StartLimits {
         Self {
             tenants: TenantLimiters::new(timer),
             global: GlobalRate::default(),
-            fleet: FleetStarts::default(),
         }
     }
 
@@ -146,7 +135,7 @@ impl StartCheck<'_> {
         Ok(permits)
     }
 
-    fn acquire_api(&mut self, cost: Cost) -> Result<Option<Permit>, Refusal> {
+    pub(super) fn acquire_api(&mut self, cost: Cost) -> Result<Option<Permit>, Refusal> {
         let Some((upstream, target)) = &self.upstream else {
             return Ok(None);
         };
@@ -166,39 +155,14 @@ impl StartCheck<'_> {
     }
 }
 
-/// Acquires the API's permit of a scheduled start within this span, or returns the job: a later start would
-/// meet the starts that were scheduled for that time.
-pub(crate) async fn acquire_within(
-    upstream: Option<(Upstream, Target)>,
-    span: Duration,
-) -> Result<HeldPermits, JobEnd> {
-    if span.is_zero() {
-        return Err(JobEnd::Returned);
-    }
-    let Some((upstream, target)) = upstream else {
-        return Ok(HeldPermits::default());
-    };
-    let deadline = upstream.now().saturating_add(span);
-    let options = AcquireOptions::new().with_mode(WaitMode::Wait).with_deadline(deadline);
-    match upstream.acquire_with(target, options).await {
-        Ok(permit) => Ok(HeldPermits {
-            api: Some(permit.expire_after(deadline.since(upstream.now()))),
-            tenant: None,
-        }),
-        // It would be returned for ever.
-        Err(refusal) if is_impossible(&refusal) => Err(failed(refusal.to_string())),
-        Err(_) => Err(JobEnd::Returned),
-    }
-}
-
-/// Returns how long an API accepts nothing because it sleeps or cools down, if longer than the horizon: jobs
-/// claimed meanwhile would only come back. Limits are debited by the store, and calls in flight end soon.
-pub(crate) fn blocked_for((upstream, target): &(Upstream, Target), horizon: Duration) -> Option<Duration> {
+/// Returns how long an API accepts nothing because it sleeps or cools down, if longer than this: jobs claimed
+/// meanwhile would only come back. Calls in flight end soon.
+pub(crate) fn blocked_for((upstream, target): &(Upstream, Target), longer_than: Duration) -> Option<Duration> {
     let estimate = upstream.explain(*target)?;
     let asleep = matches!(estimate.reason, WaitReason::Cooldown | WaitReason::State(_));
     let wait = estimate.eta;
     let wait = wait.map_or(POLL_INTERVAL, |at| at.since(upstream.now()));
-    (asleep && wait > horizon).then(|| wait.min(POLL_INTERVAL))
+    (asleep && wait > longer_than).then(|| wait.min(POLL_INTERVAL))
 }
 
 /// Finds the upstream of a job's call; a task and a call of an unknown API have none.

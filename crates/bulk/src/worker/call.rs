@@ -4,6 +4,7 @@ use outflow::{AttemptResult, Error, Outflow, Permit, Response, Verdict};
 use outflow_core::OutcomeClass;
 use outflow_store::JobEnd;
 
+use super::call_arrival::CallArrival;
 use super::{AttemptEnd, JobAttempt, failed, failed_attempt};
 use crate::scheduler::start_permission::HeldPermits;
 use crate::scheduler::strategy::AttemptFailure;
@@ -11,7 +12,8 @@ use crate::submit::job_payload::HttpCall;
 
 impl<S> JobAttempt<'_, S> {
     /// Sends the call and returns its end.
-    pub(super) async fn send(&self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> AttemptEnd {
+    pub(super) async fn send(&mut self, client: &Outflow, mut call: HttpCall, mut permits: HeldPermits) -> AttemptEnd {
+        let upstream = client.upstream(&call.api);
         call.set_idempotency_key(self.job.id.as_str());
         let mut request = client
             .request(call.method, &call.api, &call.path)
@@ -35,7 +37,11 @@ impl<S> JobAttempt<'_, S> {
         if let Some(tenant) = &mut permits.tenant {
             tenant.sending();
         }
+        let began = self.context.clock.now();
         let sent = request.send().await;
+        let limit = self.settings.tenant_limit(&self.job.tenant);
+        let span = (began, self.context.clock.now());
+        self.arrival = CallArrival::of_call(upstream.as_ref(), limit.as_ref(), span, &sent);
         settle_tenant(permits.tenant, &sent);
         match sent {
             Ok(response) => self.on_response(response).await,

@@ -255,7 +255,7 @@ async fn stress_no_job_is_lost_when_worker_and_server_die_at_any_failpoint() {
 }
 
 /// Every call that the store contract offers. `changed` only waits and is left out.
-const CALLS: [&str; 38] = [
+const CALLS: [&str; 37] = [
     "action",
     "actions",
     "active_tenants",
@@ -266,8 +266,8 @@ const CALLS: [&str; 38] = [
     "close",
     "collect_garbage",
     "congestion_history",
+    "count_start",
     "dead_letters",
-    "debit",
     "heartbeat",
     "job_counts",
     "lane_loads",
@@ -279,7 +279,6 @@ const CALLS: [&str; 38] = [
     "purge",
     "reap",
     "record_congestion",
-    "refund",
     "release_deferred",
     "release_unknown",
     "remaining",

@@ -1,23 +1,28 @@
 //! Several engines on one Redis keep the limits of their API together.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::config::{Environment, Source};
-use outflow::{Config, Outflow};
-use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind, SharedLimitSettings};
+use outflow::{Config, Outflow, OutflowBuilder, SystemClock};
+use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind};
 use outflow_core::{CongestionRule, Cost};
+use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_mock::{MockApi, Quota};
 use outflow_store::{BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl};
-use outflow_testkit::{RedisOptions, RedisServer};
+use outflow_testkit::{Background, RedisOptions, RedisServer};
+use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 use super::worker_processes::{TestApi, WAIT_LIMIT};
 
-/// An API that accepts ten calls a second, by a sliding window, and two engines that know this limit.
+/// An API that accepts ten calls a second, by a sliding window, and three engines that know this limit.
 struct SharedFleet {
     api: TestApi,
     _redis: RedisServer,
+    accounts: TempDir,
+    text: String,
     engines: Vec<Engine<RedisStore>>,
 }
 
@@ -31,13 +36,16 @@ impl SharedFleet {
             "[apis.shop]\nbase_url = \"{}\"\naddresses = \"any\"\n{rules}",
             api.url()
         );
+        let accounts = tempfile::tempdir().expect("a directory");
         let mut engines = Vec::new();
-        for _ in 0..2 {
-            engines.push(engine(&redis.url(), &text, &change).await);
+        for _ in 0..3 {
+            engines.push(engine(&redis.url(), accounts.path(), &text, &change).await);
         }
         Self {
             api,
             _redis: redis,
+            accounts,
+            text,
             engines,
         }
     }
@@ -68,21 +76,24 @@ impl SharedFleet {
     }
 }
 
-async fn engine(url: &str, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
+/// Builds a client of a process of its own: it has nothing in common with others but the accounts.
+fn client(accounts: &Path, text: &str) -> Outflow {
     let source = [Source::new("test", text)];
     let config = Config::read(&source, &Environment::empty()).expect("a configuration");
+    let accounts = LedgerDir::open(accounts).expect("a directory");
+    let ledger = HostLedger::open(accounts, Arc::new(SystemClock::new())).expect("a ledger");
+    let apis = config.apis.into_iter().fold(Outflow::builder(), OutflowBuilder::api);
+    apis.ledger(ledger).build().expect("a client")
+}
+
+async fn engine(url: &str, accounts: &Path, text: &str, change: &impl Fn(&mut EngineSettings)) -> Engine<RedisStore> {
     let store = RedisStore::connect(StoreOptions::new(url)).await;
     let mut settings = EngineSettings {
-        shared: Some(SharedLimitSettings {
-            // A busy machine is later than the default five milliseconds.
-            guard: Duration::from_millis(50),
-            ..SharedLimitSettings::default()
-        }),
+        shared: true,
         ..EngineSettings::default()
     };
     change(&mut settings);
-    let client = Outflow::init(config.apis).expect("a client");
-    Engine::builder(client, Arc::new(store.expect("connected")))
+    Engine::builder(client(accounts, text), Arc::new(store.expect("connected")))
         .settings(settings)
         .start()
         .await
@@ -133,4 +144,56 @@ async fn a_limit_on_calls_ignores_their_cost() {
     let took = fleet.run(jobs.collect()).await;
     fleet.assert_limit_kept(5);
     assert!(took <= Duration::from_secs(10), "{took:?}");
+}
+
+// Thirty jobs of three engines and two callers beside them, at ten a second: the API throttles nothing, and all get
+// their share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_beside_the_jobs_of_three_engines_are_not_throttled() {
+    let fleet = SharedFleet::start("limits = [\"10/s\"]\n", |_| {}).await;
+    let caller = client(fleet.accounts.path(), &fleet.text);
+    let call = |_| {
+        let caller = caller.clone();
+        Background::start(async move { while caller.get("shop", "/live").send().await.is_ok() {} })
+    };
+    let callers: Vec<_> = (0..2).map(call).collect();
+    let took = fleet.run((0..30).map(|n| get(&format!("/{n}"))).collect()).await;
+    drop(callers);
+    let audit = fleet.api.mock.audit();
+    let most = audit.most_in_any_window(Duration::from_secs(1));
+    assert_eq!(audit.refused(), 0, "{most} in a second");
+    assert!(most <= 10, "{most}");
+    assert!(
+        audit.attempts("/live") >= 5,
+        "{} calls in {took:?}",
+        audit.attempts("/live")
+    );
+}
+
+// Ten a second for each of three tenants, and no limit of the API: each tenant's calls arrive within its rate, and
+// the three do not wait for each other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_keep_their_own_rates_over_three_engines() {
+    let fleet = SharedFleet::start("", |settings| {
+        settings.tenant.rate = Some("10/s".parse().expect("a rate"));
+    })
+    .await;
+    fleet.api.mock.limit_to(Vec::new());
+    let of = |tenant: &str, n: usize| {
+        let call = HttpCall::new("shop", http::Method::GET, &format!("/{tenant}/{n}"));
+        JobSpec::call(tenant.parse().expect("a name"), call)
+    };
+    let jobs = (0..90).map(|n| of(["a", "b", "c"][n % 3], n));
+    fleet.run(jobs.collect()).await;
+    let audit = fleet.api.mock.audit();
+    assert_eq!(audit.count(), 90);
+    for tenant in ["/a/", "/b/", "/c/"] {
+        let arrivals = audit.arrivals().iter().filter(|one| one.path.starts_with(tenant));
+        let at: Vec<_> = arrivals.map(|one| one.at).collect();
+        assert_eq!(at.len(), 30);
+        for eleven in at.windows(11) {
+            let span = eleven[10].since(eleven[0]);
+            assert!(span >= Duration::from_secs(1), "eleven of {tenant} in {span:?}");
+        }
+    }
 }

@@ -7,9 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use fastrand::Rng;
 use outflow::{Api, Outflow, Rules};
-use outflow_bulk::{
-    BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, SharedLimitSettings,
-};
+use outflow_bulk::{BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission};
 use outflow_core::{Cost, Weight};
 use outflow_store::{
     ActionSpec, BatchPosition, ControlScope, DeadLetterStore, JobQueue, RedisOptions as StoreOptions, RedisStore,
@@ -150,7 +148,7 @@ async fn engine_with(url: &str, rules: Rules, change: impl FnOnce(&mut EngineSet
     let mut settings = EngineSettings {
         lease: Duration::from_secs(2),
         heartbeat: Duration::from_millis(200),
-        shared: Some(SharedLimitSettings::default()),
+        shared: true,
         tenants: [("t".parse().expect("a name"), rule)].into(),
         ..EngineSettings::default()
     };

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::HeaderName;
 use outflow_mock::{Arrival, Latency, MockApi, Server};
 use outflow_testkit::Process;
+use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
 /// Jobs that a worker has in flight at most.
@@ -20,6 +21,8 @@ pub(crate) const WAIT_LIMIT: Duration = Duration::from_mins(1);
 pub(crate) struct TestApi {
     pub(crate) mock: MockApi,
     server: Server,
+    /// Accounts of the limits that the workers share.
+    ledger: TempDir,
 }
 
 impl TestApi {
@@ -41,7 +44,11 @@ impl TestApi {
     /// Starts a server for this API.
     pub(crate) async fn start(mock: MockApi) -> Self {
         let server = mock.listen().await.expect("a port");
-        Self { mock, server }
+        Self {
+            mock,
+            server,
+            ledger: tempfile::tempdir().expect("a directory"),
+        }
     }
 
     /// Returns the address of the server.
@@ -53,6 +60,7 @@ impl TestApi {
     pub(crate) fn worker(&self, store: &str, words: &[&str], die_at: Option<&str>) -> Process {
         let mut command = Command::new(program());
         command.args([&self.server.url(), store]).args(words);
+        command.arg(format!("ledger={}", self.ledger.path().display()));
         if let Some(point) = die_at {
             command.env("OUTFLOW_FAILPOINT", point);
         }

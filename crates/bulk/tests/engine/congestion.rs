@@ -26,7 +26,8 @@ async fn claim(world: &World, most: usize) -> Vec<ClaimedJob> {
         max: most,
         lease: Duration::from_hours(1),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let claims = world.store().claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs

@@ -11,6 +11,7 @@ mod mixed_load;
 mod operator;
 mod outages;
 mod schedulers;
+mod shared_accounts;
 mod stalls;
 mod submissions;
 mod support;

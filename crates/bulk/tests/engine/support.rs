@@ -132,6 +132,11 @@ pub(crate) fn in_flight(concurrency: u32, rules: Rules) -> Rules {
     }
 }
 
+/// Builds a client of another process for the API.
+pub(crate) fn client_of(mock: &MockApi, rules: Rules, time: &VirtualTime) -> Outflow {
+    client(mock, (rules, Vec::new()), time)
+}
+
 fn client(mock: &MockApi, (rules, others): (Rules, Vec<(&str, Rules)>), time: &VirtualTime) -> Outflow {
     let server = Arc::new(mock.in_memory());
     let api = |name: &str, rules| {

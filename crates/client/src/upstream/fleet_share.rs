@@ -11,25 +11,18 @@ use std::time::Duration;
 use outflow_core::Nanos;
 
 /// Share of this process in all calls of a fleet.
-///
-/// ```
-/// use outflow::FleetShare;
-///
-/// assert_eq!(FleetShare::new(50, 50), FleetShare::ALL);
-/// assert_eq!(FleetShare::new(7, 0), FleetShare::ALL);
-/// ```
 #[derive(Clone, Copy, Debug)]
-pub struct FleetShare {
+pub(super) struct FleetShare {
     ours: u64,
     all: u64,
 }
 
 impl FleetShare {
     /// No other process uses these limits.
-    pub const ALL: Self = Self { ours: 1, all: 1 };
+    pub(super) const ALL: Self = Self { ours: 1, all: 1 };
 
     /// Creates the share of `ours` in `all` calls. Without any calls the share is [`ALL`](Self::ALL).
-    pub const fn new(ours: u64, all: u64) -> Self {
+    pub(super) const fn new(ours: u64, all: u64) -> Self {
         if all == 0 || ours >= all {
             return Self::ALL;
         }
@@ -50,7 +43,8 @@ impl FleetShare {
     }
 }
 
-/// The last reported share. Machines come and go, so it expires, and the process counts as alone again.
+/// The last share that the account showed. Machines come and go, so it expires, and the process counts as alone
+/// again.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShareEstimate {
     share: FleetShare,
@@ -77,7 +71,7 @@ impl ShareEstimate {
     }
 }
 
-/// Reports come with every claim and cover ten seconds.
+/// A process with calls renews its lease several times in this time.
 const VALID_FOR: Duration = Duration::from_secs(10);
 
 impl PartialEq for FleetShare {

@@ -139,6 +139,11 @@ impl InFlight {
         }
     }
 
+    /// Returns the lowest round trip that applies to a call whose response begins now.
+    pub(super) fn min_rtt(&self, now: Nanos) -> Option<Duration> {
+        self.rtts.floor(now)
+    }
+
     /// Returns the heap memory in bytes.
     pub(super) fn memory(&self) -> usize {
         self.attempts.capacity() * size_of::<InFlightAttempt>()

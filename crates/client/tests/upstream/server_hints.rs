@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use outflow::core::{Accounting, AdaptiveMode, Cost, HealthOverride, HealthState, Limit, OutcomeClass};
 use outflow::event::{DriftChange, EventKind};
-use outflow::{AttemptResult, FleetShare, Permit, RefusalReason, Rules};
+use outflow::{AttemptResult, Permit, RefusalReason, Rules};
 
 use crate::support::{CallRequest, INSTANT, TestBed, by_arrival, by_sending, health, ms, parsed, rules, secs};
 
@@ -256,47 +256,7 @@ fn a_burst_of_throttles_lowers_the_limit_once_and_it_grows_back() {
     assert!(bed.upstream.report().limits[0].drift.is_none());
 }
 
-/// Spends a second in which this many calls pass here.
-fn pass_second_with(bed: &TestBed, calls: usize) {
-    for permit in (0..calls).map(|_| sent(bed)) {
-        permit.settle(AttemptResult::status(200));
-    }
-    bed.pass(secs(1));
-}
-
 // Five machines use 50/s, this one of them ten. One call is throttled because another came late.
-// The limit falls by the unknown part and not to ten, and grows back to 50.
-#[test]
-fn a_fleet_share_is_not_taken_for_the_whole_limit() {
-    let bed = adaptive(AdaptiveMode::Guard);
-    let a_second = |_| {
-        bed.upstream.set_fleet_share(FleetShare::new(10, 50));
-        pass_second_with(&bed, 10);
-    };
-    (0..5).for_each(a_second);
-    sent(&bed).settle(AttemptResult::status(429));
-    assert!(effective(&bed) >= 45, "{}", effective(&bed));
-    (0..60).for_each(a_second);
-    assert_eq!(effective(&bed), 50);
-}
-
-// The server allows ten, of which this machine has two: after some throttle responses the limit is
-// near ten.
-#[test]
-fn a_fleet_share_still_finds_a_far_lower_limit() {
-    let bed = adaptive(AdaptiveMode::Guard);
-    for second in 0..20 {
-        bed.upstream.set_fleet_share(FleetShare::new(10, 50));
-        let passed = if effective(&bed) > 10 { 2 } else { effective(&bed) / 5 };
-        pass_second_with(&bed, usize::try_from(passed).expect("few"));
-        if effective(&bed) > 10 {
-            sent(&bed).settle(AttemptResult::status(429));
-        }
-        bed.pass(secs(1));
-        assert!(second < 15 || effective(&bed) <= 15, "{second} s");
-    }
-}
-
 #[test]
 fn without_adaptation_throttles_change_no_limit() {
     let bed = adaptive(AdaptiveMode::Off);

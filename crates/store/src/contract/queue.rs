@@ -4,11 +4,12 @@ use std::future::Future;
 use std::time::Duration;
 
 use super::StoreFuture;
-use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult};
+use crate::claim::{
+    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult, StoreLimits,
+};
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{SettleResult, Settlement};
-use crate::shared_limits::StartDebit;
 
 /// A queue that keeps jobs until they are over.
 pub trait JobQueue: Send + Sync + 'static {
@@ -17,7 +18,7 @@ pub trait JobQueue: Send + Sync + 'static {
     /// [`StoreError::is_doubtful`](crate::StoreError::is_doubtful) says.
     fn submit(&self, batch: SubmitBatch) -> impl StoreFuture<SubmitResult>;
 
-    /// Hands out jobs of a lane in fair order, as the filter or the shared limits allow, under the
+    /// Hands out jobs of a lane in fair order, as the filter and the limits allow, under the
     /// session's lease, which this renews. A job past its deadline ends as expired instead.
     fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> impl StoreFuture<ClaimBatch>;
 
@@ -25,12 +26,14 @@ pub trait JobQueue: Send + Sync + 'static {
     /// no longer holds is not changed.
     fn settle(&self, session: &Name, settlements: Vec<Settlement>) -> impl StoreFuture<Vec<SettleResult>>;
 
-    /// Debits shared limits for a start outside of a claim: all of them now, or none. Without quota it
-    /// returns the time until there is some. A store of one process debits nothing.
-    fn debit(&self, start: &StartDebit) -> impl StoreFuture<Option<Duration>>;
-
-    /// Returns the units of an unused start, debited for this instant of the server's clock.
-    fn refund(&self, start: &StartDebit, at: Duration) -> impl StoreFuture<()>;
+    /// Counts the start of a claimed job whose claim checked no limits. Without quota it returns the time until
+    /// there is some. A store of one process counts nothing.
+    fn count_start(
+        &self,
+        session: &Name,
+        token: FencingToken,
+        limits: StoreLimits,
+    ) -> impl StoreFuture<Option<Duration>>;
 
     /// Renews a session's lease.
     fn heartbeat(&self, session: &Name, lease: Duration) -> impl StoreFuture<HeartbeatResult>;

@@ -19,14 +19,15 @@ use super::ops::{
 };
 use super::state::StoreState;
 use crate::action::{ActionReport, ActionSpec, FinishedQuery, JobCounts, RemainingWork};
-use crate::claim::{ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult};
+use crate::claim::{
+    ClaimBatch, ClaimFilter, ClaimRequest, FencingToken, HeartbeatResult, LaneLoad, ReapResult, StoreLimits,
+};
 use crate::contract::{ActionStore, DeadLetterStore, JobQueue, StoreControl, StoreResult, TenantStore};
 use crate::dead_letter::{DeadLetter, DeadLetterFilter};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{JobOutcome, SettleResult, Settlement};
-use crate::shared_limits::StartDebit;
 use crate::tenant::{CongestionRecord, CongestionSample, ControlScope, PageRequest, TenantReport, TenantRule};
 
 impl JobQueue for EmbeddedStore {
@@ -54,12 +55,8 @@ impl JobQueue for EmbeddedStore {
         .await
     }
 
-    async fn debit(&self, _start: &StartDebit) -> StoreResult<Option<Duration>> {
+    async fn count_start(&self, _: &Name, _: FencingToken, _: StoreLimits) -> StoreResult<Option<Duration>> {
         Ok(None)
-    }
-
-    async fn refund(&self, _start: &StartDebit, _at: Duration) -> StoreResult<()> {
-        Ok(())
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {

@@ -127,7 +127,8 @@ impl StoreUnderTest {
             max: most,
             lease: Duration::from_hours(9),
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         };
         let claims = self.finish(Box::pin(async move { store.claim(request, &mut AllowAll).await }));
         claims.expect("claimed")
@@ -138,6 +139,7 @@ impl StoreUnderTest {
         let ends = jobs.iter().map(|job| Settlement {
             token: job.token,
             end: end.clone(),
+            arrived: None,
         });
         let ends = ends.collect();
         let settled = self.finish(Box::pin(async move { store.settle(&name("w"), ends).await }));
@@ -299,6 +301,7 @@ fn counts_that_a_reset_cleared_stay_cleared_after_a_restart() {
     let ends = jobs.iter().take(1).map(|job| Settlement {
         token: job.token,
         end: end.clone(),
+        arrived: None,
     });
     let ends = ends.collect();
     let mut settle: Act<_> = Box::pin(async move { store.settle(&name("w"), ends).await });

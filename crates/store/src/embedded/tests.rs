@@ -28,7 +28,8 @@ fn request(most: usize) -> ClaimRequest {
         max: most,
         lease: Duration::from_hours(1),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     }
 }
 
@@ -71,6 +72,7 @@ fn a_full_disk_refuses_whole_batches_and_accepts_them_when_it_has_space() {
                 took: Duration::ZERO,
                 result: None,
             },
+            arrived: None,
         });
         let settled = store.settle(&name("w"), ends.collect()).await;
         assert_eq!(settled.expect("settled").len(), 50);
@@ -96,7 +98,14 @@ fn a_claim_whose_settlement_failed_is_still_held() {
                 took: Duration::ZERO,
                 result,
             };
-            store.settle(&WORKER, vec![Settlement { token, end }])
+            store.settle(
+                &WORKER,
+                vec![Settlement {
+                    token,
+                    end,
+                    arrived: None,
+                }],
+            )
         };
         let large = crate::StoredResult {
             status: 200,

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use super::job_codec::{self, ListedJob, decode_entry, micros, six_bytes};
+use outflow_core::Cost;
+
+use super::job_codec::{ListedJob, decode_entry, micros, six_bytes};
 use super::paging::{PAGE, query_call};
 use super::reply::ScriptReply;
 use super::script_call::ScriptRunner;
-use super::shared_limits::{debit_call, push_limits};
 use super::{RedisStore, settle};
 use crate::claim::{
     ClaimBatch, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, FencingToken, HeartbeatResult, LaneLoad, NextJob,
-    ReapResult,
+    ReapResult, StoreLimits,
 };
 use crate::contract::{JobQueue, StoreResult};
 use crate::error::StoreError;
 use crate::job::{SubmitBatch, SubmitResult};
 use crate::name::Name;
 use crate::settle::{JobEnd, SettleResult, Settlement};
-use crate::shared_limits::StartDebit;
 
 impl JobQueue for RedisStore {
     async fn submit(&self, batch: SubmitBatch) -> StoreResult<SubmitResult> {
@@ -26,7 +26,7 @@ impl JobQueue for RedisStore {
 
     /// Claims jobs and asks the filter about each in order. The server cannot call the filter, so this
     /// happens after the claim: a refused job is returned as if unclaimed, at the cost of a second
-    /// round trip. A filter that allows everything costs nothing; limits belong into the shared limits.
+    /// round trip. A filter that allows everything costs nothing: permits are acquired before the claim.
     async fn claim(&self, request: ClaimRequest, filter: &mut dyn ClaimFilter) -> StoreResult<ClaimBatch> {
         let mut claims = claim_unfiltered(&self.runner, &request).await?;
         let mut returned_jobs = Vec::new();
@@ -35,7 +35,11 @@ impl JobQueue for RedisStore {
             None => true,
             Some(end) => {
                 let token = job.token;
-                returned_jobs.push(Settlement { token, end });
+                returned_jobs.push(Settlement {
+                    token,
+                    end,
+                    arrived: None,
+                });
                 false
             }
         });
@@ -58,18 +62,16 @@ impl JobQueue for RedisStore {
         settle::settle(&self.runner, session, ends).await
     }
 
-    async fn debit(&self, start: &StartDebit) -> StoreResult<Option<Duration>> {
-        self.runner
-            .read(debit_call(&self.runner, start, None))
-            .await?
-            .maybe_span()
-    }
-
-    async fn refund(&self, start: &StartDebit, at: Duration) -> StoreResult<()> {
-        self.runner
-            .run(debit_call(&self.runner, start, Some(at)))
-            .await
-            .map(drop)
+    async fn count_start(
+        &self,
+        session: &Name,
+        token: FencingToken,
+        limits: StoreLimits,
+    ) -> StoreResult<Option<Duration>> {
+        let call = self.runner.call(&self.runner.scripts.count_start);
+        let call = call.arg(session.as_str()).arg(six_bytes(token.claim).as_slice());
+        let call = call.arg(limits.global.unwrap_or_default());
+        self.runner.read(call).await?.maybe_span()
     }
 
     async fn heartbeat(&self, session: &Name, lease: Duration) -> StoreResult<HeartbeatResult> {
@@ -173,15 +175,15 @@ impl FilterState {
 }
 
 async fn claim_unfiltered(runner: &ScriptRunner, request: &ClaimRequest) -> StoreResult<ClaimBatch> {
-    let plan = request.plan.as_ref();
-    let mut call = runner
+    let global = |limits: StoreLimits| limits.global.unwrap_or_default().to_string();
+    let call = runner
         .call(&runner.scripts.claim)
         .arg(request.lane.as_str())
         .arg(request.session.as_str())
         .arg(request.max.clamp(1, MAX_JOBS))
         .arg(micros(request.lease))
-        .arg(u8::from(plan.is_some()));
-    push_limits(&mut call, plan);
+        .arg(request.cost.map(|cost| cost.units().to_string()).unwrap_or_default())
+        .arg(request.limits.map(global).unwrap_or_default());
     decode_claims(runner.read(call).await?)
 }
 
@@ -189,34 +191,25 @@ fn decode_claims(mut reply: ScriptReply) -> StoreResult<ClaimBatch> {
     let next = reply.maybe_span()?;
     let expired = reply.number()?;
     let first = reply.number()?;
-    let mut starts = reply.bytes()?;
     let mut entries = reply.list()?;
     let mut jobs = Vec::with_capacity(entries.len());
+    // Claim numbers are consecutive.
     for claim in (first..).take(entries.len()) {
-        let starts_in = if starts.is_empty() {
-            Duration::ZERO
-        } else {
-            Duration::from_micros(job_codec::read_uint(&mut starts, 7)?)
-        };
         // An unreadable entry stays until its session ends, and does not stop the others.
         if let Ok(entry) = decode_entry(entries.bytes()?) {
-            jobs.push(to_claimed_job(entry, claim, starts_in));
+            jobs.push(to_claimed_job(entry, claim));
         }
     }
-    jobs.sort_by_key(|job| job.starts_in);
-    let decided = Some(Duration::from_micros(reply.number()?));
-    // Claim numbers are consecutive.
-    let given = jobs.iter().map(|job| job.token.claim).max();
+    let other_cost = reply.list()?.read_all(ScriptReply::number)?;
     Ok(ClaimBatch {
         jobs,
         next,
         expired,
-        decided,
-        given,
+        other_cost: other_cost.into_iter().next().map(Cost::new),
     })
 }
 
-fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJob {
+fn to_claimed_job(entry: ListedJob, claim: u64) -> ClaimedJob {
     let record = entry.record;
     ClaimedJob {
         token: FencingToken {
@@ -233,7 +226,7 @@ fn to_claimed_job(entry: ListedJob, claim: u64, starts_in: Duration) -> ClaimedJ
         retries: record.retries,
         throttles: record.throttles,
         recoveries: record.recoveries,
-        starts_in,
+        holds_units: entry.holds_units,
         payload: record.payload,
     }
 }

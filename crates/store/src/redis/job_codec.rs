@@ -44,6 +44,7 @@ pub(super) struct JobRecord {
 
 /// Job record with the lane, tenant and index of its entry.
 pub(super) struct ListedJob {
+    pub(super) holds_units: bool,
     pub(super) priority: Priority,
     pub(super) first: u64,
     pub(super) lane: Name,
@@ -92,12 +93,13 @@ pub(super) fn needs_checks(record: &[u8]) -> bool {
 
 /// Decodes an entry.
 pub(super) fn decode_entry(mut bytes: Bytes) -> StoreResult<ListedJob> {
-    let class = read_byte(&mut bytes)? % DEFERRED;
+    let class = read_byte(&mut bytes)?;
     let (lane, tenant) = (read_byte(&mut bytes)?, read_byte(&mut bytes)?);
     let (lane, tenant) = (read_name(&mut bytes, lane)?, read_name(&mut bytes, tenant)?);
     let _index = (read_uint(&mut bytes, 6)?, read_uint(&mut bytes, 2)?);
     Ok(ListedJob {
-        priority: class_priority(class),
+        priority: class_priority(class % DEFERRED),
+        holds_units: class >= HOLDS_UNITS,
         lane,
         tenant,
         first: read_uint(&mut bytes, 6)?,
@@ -240,6 +242,9 @@ const COST: u8 = 4;
 const NAMED: u8 = 8;
 const COUNTS: u8 = 16;
 const HISTORY: u8 = 32;
+
+/// Added to the class of a claim that holds units of its tenant's rate.
+const HOLDS_UNITS: u8 = 16;
 
 /// Added to the class of a deferred entry.
 pub(super) const DEFERRED: u8 = 8;

@@ -26,8 +26,8 @@ pub(super) struct Scripts {
     pub(super) init: &'static str,
     pub(super) submit: ScriptStep,
     pub(super) claim: ScriptStep,
-    /// Debits a start outside of a claim, or refunds one.
-    pub(super) shared_limits: ScriptStep,
+    /// Counts a start outside of a claim.
+    pub(super) count_start: ScriptStep,
     pub(super) settle: ScriptStep,
     pub(super) heartbeat: ScriptStep,
     pub(super) reap: ScriptStep,
@@ -50,7 +50,7 @@ impl Scripts {
         let [
             submit,
             claim,
-            shared_limits,
+            count_start,
             settle,
             heartbeat,
             reap,
@@ -69,7 +69,7 @@ impl Scripts {
             init: include_str!("lua/init.lua"),
             submit,
             claim,
-            shared_limits,
+            count_start,
             settle,
             heartbeat,
             reap,
@@ -190,7 +190,7 @@ fn library(name: &str, parts: &[String]) -> String {
 const COMMON: [&str; 3] = [
     concat!(include_str!("lua/common.lua"), include_str!("lua/struct_formats.lua")),
     include_str!("lua/tenants_in_lane.lua"),
-    include_str!("lua/jobs.lua"),
+    concat!(include_str!("lua/jobs.lua"), include_str!("lua/start_counts.lua")),
 ];
 
 /// Flags of functions. A full server takes no new jobs, but hands out and settles those it has, and
@@ -206,20 +206,13 @@ const SOURCES: [ScriptSource; 15] = [
     ScriptSource::new(
         "claim",
         concat!(
-            include_str!("lua/claim/limits.lua"),
             include_str!("lua/claim/general.lua"),
             include_str!("lua/claim/rounds.lua"),
             include_str!("lua/claim/dispense.lua")
         ),
     )
     .with_fast_path(include_str!("lua/claim/fast.lua")),
-    ScriptSource::new(
-        "shared_limits",
-        concat!(
-            include_str!("lua/claim/limits.lua"),
-            include_str!("lua/shared_limits.lua")
-        ),
-    ),
+    ScriptSource::new("count_start", include_str!("lua/count_start.lua")),
     ScriptSource::new("settle", include_str!("lua/settle/general.lua"))
         .with_fast_path(include_str!("lua/settle/fast.lua")),
     ScriptSource::new("heartbeat", include_str!("lua/heartbeat.lua")),
@@ -238,10 +231,10 @@ const SOURCES: [ScriptSource; 15] = [
 /// Fixed keys of a queue, in order: identity and counters; tenants; leases of sessions; used job
 /// names; lanes with work; idle tenants by the end of their work; all tenants by name; dead letters
 /// by place; actions by name, by timeout, by removal time, and those whose end is to be notified;
-/// scheduled starts of limits; damaged entries; rules of tenants; rarely used fields of tenants.
-pub(super) const KEYS: [&str; 16] = [
-    "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend", "ripe", "slots",
-    "broken", "rules", "rest",
+/// damaged entries; rules of tenants; rarely used fields of tenants.
+pub(super) const KEYS: [&str; 15] = [
+    "epoch", "t", "sessions", "names", "lanes", "idle", "who", "dead", "actions", "adue", "aend", "ripe", "broken",
+    "rules", "rest",
 ];
 
 #[cfg(test)]
@@ -255,7 +248,7 @@ mod tests {
         let steps = [
             (&scripts.submit, "_submit"),
             (&scripts.claim, "_claim"),
-            (&scripts.shared_limits, "_shared_limits"),
+            (&scripts.count_start, "_count_start"),
             (&scripts.settle, "_settle"),
             (&scripts.heartbeat, "_heartbeat"),
             (&scripts.reap, "_reap"),

@@ -23,10 +23,10 @@ pub(super) async fn settle(
     }
     let claims: Vec<u8> = ends.iter().flat_map(|end| six_bytes(end.token.claim)).collect();
     let mut call = runner.call(&runner.scripts.settle).arg(session.as_str()).arg(claims);
-    if let Some(durations) = encode_durations(&ends) {
-        call.push(durations);
-    } else {
-        call.push("");
+    let durations = encode_durations(&ends);
+    call.push(durations.as_deref().unwrap_or_default());
+    call.push(encode_ages(&ends));
+    if durations.is_none() {
         for end in &ends {
             call.push(encode_end(&end.end));
         }
@@ -54,6 +54,12 @@ fn encode_durations(ends: &[Settlement]) -> Option<Vec<u8>> {
         durations.extend(seven_bytes(micros(*took)));
     }
     Some(durations)
+}
+
+/// Returns the ages of all calls, each with one added: 0 is a call that was never sent.
+fn encode_ages(ends: &[Settlement]) -> Vec<u8> {
+    let age = |end: &Settlement| end.arrived.map_or(0, |age| micros(age).saturating_add(1));
+    ends.iter().flat_map(|end| seven_bytes(age(end))).collect()
 }
 
 fn has_duplicates(ends: &[Settlement]) -> bool {

@@ -101,7 +101,8 @@ pub(crate) fn claim_request_as(session: &str, most: usize, lease: Duration) -> C
         max: most,
         lease,
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     }
 }
 
@@ -123,6 +124,7 @@ pub(crate) async fn settle_all(store: &impl JobStore, jobs: &[ClaimedJob], end: 
     let ends = jobs.iter().map(|job| Settlement {
         token: job.token,
         end: end.clone(),
+        arrived: None,
     });
     let settled = store.settle(&name("worker"), ends.collect()).await;
     settled.expect("settled")
@@ -171,6 +173,7 @@ macro_rules! contract {
         contract!(@laws $run, claim:
             tenants_take_turns_with_any_backlogs
             thousands_of_jobs_do_not_delay_ten_of_another_tenant
+            a_claim_for_one_cost_hands_out_no_other
             weights_divide_a_lane
             a_high_priority_tenant_gets_four_times_the_turns
             classes_of_one_tenant_share_sixteen_to_four_to_one

@@ -12,18 +12,17 @@ mod lifecycle;
 mod malformed_jobs;
 mod many_jobs;
 mod mixed_costs;
-mod scheduled_starts;
 mod script_calls;
 mod server_faults;
-mod shared_limits;
 mod submit_batcher;
+mod tenant_limits;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_store::{
     AllowAll, ClaimBatch, ClaimRequest, ClaimedJob, JobEnd, JobQueue, Name, NewJob, RedisOptions, RedisStore,
-    SettleResult, Settlement, SharedLimits, StoreControl, SubmitBatch,
+    SettleResult, Settlement, StoreControl, StoreLimits, SubmitBatch,
 };
 use outflow_testkit::{RedisOptions as ServerOptions, RedisServer};
 
@@ -86,15 +85,15 @@ async fn connect(server: &RedisServer) -> RedisStore {
         .expect("connected")
 }
 
-async fn claim(store: &RedisStore, session: &str, most: usize, plan: Option<SharedLimits>) -> ClaimBatch {
-    claim_of("api", store, session, (most, plan)).await
+async fn claim(store: &RedisStore, session: &str, most: usize, limits: Option<StoreLimits>) -> ClaimBatch {
+    claim_of("api", store, session, (most, limits)).await
 }
 
 async fn claim_of(
     lane: &str,
     store: &RedisStore,
     session: &str,
-    (most, plan): (usize, Option<SharedLimits>),
+    (most, limits): (usize, Option<StoreLimits>),
 ) -> ClaimBatch {
     let request = ClaimRequest {
         lane: name(lane),
@@ -102,7 +101,8 @@ async fn claim_of(
         max: most,
         lease: Duration::from_secs(30),
         recoveries: 2,
-        plan,
+        limits,
+        cost: None,
     };
     store.claim(request, &mut AllowAll).await.expect("claimed")
 }
@@ -126,7 +126,11 @@ fn done(job: &ClaimedJob) -> Settlement {
 }
 
 fn end(job: &ClaimedJob, end: JobEnd) -> Settlement {
-    Settlement { token: job.token, end }
+    Settlement {
+        token: job.token,
+        end,
+        arrived: None,
+    }
 }
 
 fn payloads(jobs: &[ClaimedJob]) -> Vec<String> {

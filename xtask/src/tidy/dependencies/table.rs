@@ -61,7 +61,7 @@ pub(super) const CRATES: &[CrateRow] = &[
         own: "outflow-core outflow-sync outflow-store outflow-config outflow",
         foreign: "arc-swap aws-lc-rs base64 bytes fastrand http secrecy serde serde_json smol_str \
                   tokio",
-        tests: "outflow-mock outflow-testkit proptest tempfile",
+        tests: "outflow-ledger outflow-mock outflow-testkit proptest tempfile",
     },
     CrateRow {
         name: "outflow-listener",

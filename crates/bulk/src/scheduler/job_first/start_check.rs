@@ -1,20 +1,19 @@
 //! The start check of a job that was claimed without permits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use outflow::{AcquireOptions, Outflow, Permit, Refusal, RefusalReason, WaitMode, WaitReason};
-use outflow_store::{ClaimedJob, JobEnd, JobStore, SharedLimits, StartDebit};
+use outflow_store::{ClaimedJob, JobEnd, JobStore, Name, StoreLimits};
+use tokio::time::sleep;
 
 use crate::engine::EngineContext;
 use crate::scheduler::start_permission::{HeldPermits, find_upstream, is_impossible};
-use crate::settings::EngineSettings;
 use crate::worker::{Executor, failed};
 
 /// Acquires the permits of a job, or returns how it is deferred.
 pub(crate) async fn try_start<S: JobStore>(
     context: &EngineContext<S>,
-    shared: Option<Arc<SharedLimits>>,
+    session: &Name,
     executor: &Executor,
     job: &ClaimedJob,
 ) -> Result<HeldPermits, JobEnd> {
@@ -28,42 +27,48 @@ pub(crate) async fn try_start<S: JobStore>(
         defer()
     };
     let rate = settings.rule(&job.tenant).rate;
-    let tenants = &context.start_limits.tenants;
-    let tenant = tenants
-        .acquire_within(&job.tenant, rate, job.cost, EARLY)
-        .await
-        .map_err(deny)?;
+    let limits = &context.start_limits;
+    if let Some(words) = limits.find_impossible(job, rate) {
+        return Err(failed(words));
+    }
+    let own = rate.filter(|_| !settings.shared);
+    let tenant = limits.tenants.acquire_within(&job.tenant, own, job.cost, EARLY);
+    let tenant = tenant.await.map_err(deny)?;
     let api = match executor {
         Executor::Client(client) => acquire_api(client, job, settings.timeout).await.map_err(deny)?,
         Executor::Handler(_) => None,
     };
     // Counted last, since it is not refunded as permits are.
-    if count_start(context, &settings, shared, job).await? {
+    let counted = match settings.store_limits() {
+        Some(limits) => count_start(context, (session, limits), job).await?,
+        None => limits
+            .global
+            .try_start(settings.global_rate, job.cost, context.clock.now())
+            .is_ok(),
+    };
+    if counted {
         return Ok(HeldPermits { api, tenant });
     }
     Err(defer())
 }
 
-/// Counts a start against the limits that machines share, or else against the global rate of this process.
-/// Returns false if there is no quota.
+/// Counts a start against the limits of a shared store, now or in a moment. Returns false if there is no quota.
 async fn count_start<S: JobStore>(
     context: &EngineContext<S>,
-    settings: &EngineSettings,
-    shared: Option<Arc<SharedLimits>>,
+    (session, limits): (&Name, StoreLimits),
     job: &ClaimedJob,
 ) -> Result<bool, JobEnd> {
-    let Some(limits) = shared else {
-        let (global, now) = (&context.start_limits.global, context.clock.now());
-        let started = global.try_start(settings.global_rate, job.cost, now);
-        return Ok(started.is_ok());
+    let count = async || {
+        let counted = context.store.count_start(session, job.token, limits).await;
+        counted.map_err(|_| JobEnd::Returned)
     };
-    let start = StartDebit {
-        tenant: job.tenant.clone(),
-        cost: job.cost,
-        plan: SharedLimits::clone(&limits),
-    };
-    let debited = context.store.debit(&start).await;
-    Ok(debited.map_err(|_| JobEnd::Returned)?.is_none())
+    match count().await? {
+        Some(wait) if wait <= EARLY => {
+            sleep(wait).await;
+            Ok(count().await?.is_none())
+        }
+        wait => Ok(wait.is_none()),
+    }
 }
 
 /// Acquires the API's permit if its limits have quota now, or in a moment. If only concurrency is exhausted, it waits:

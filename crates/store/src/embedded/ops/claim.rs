@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{ClockPair, FairCharge, Nanos};
+use outflow_core::{ClockPair, Cost, FairCharge, Nanos};
 
 use super::poison_isolation::{
     abandon_drain, check_isolation, drain_for, extend_drain, is_last_chance, is_suspect, isolate, release_drain,
@@ -63,6 +63,10 @@ fn hand_out(
                 skipped += 1;
             }
             Ok(JobCheck::Skipped) => skipped += 1,
+            Ok(JobCheck::OtherCost(cost)) => {
+                batch.other_cost = Some(cost);
+                break;
+            }
             Err(error) if batch.jobs.is_empty() => return Err(error),
             Ok(JobCheck::Stop) | Err(_) => break,
         }
@@ -100,6 +104,12 @@ fn check_next_job(
         drain_for(state, position, moment.now);
         return Ok(JobCheck::Stop);
     }
+    if let Some(cost) = other_cost(state, request, seq, position) {
+        if suspect {
+            extend_drain(state, position, moment.now);
+        }
+        return Ok(JobCheck::OtherCost(cost));
+    }
     Ok(match ask_filter(state, filter, seq, position) {
         ClaimDecision::Take => JobCheck::Allowed(seq, position),
         ClaimDecision::SkipUntil(until) => {
@@ -117,6 +127,13 @@ fn check_next_job(
             JobCheck::Stop
         }
     })
+}
+
+/// Returns the cost of a job if the request is for another.
+fn other_cost(state: &StoreState, request: &ClaimRequest, seq: u64, position: JobPosition) -> Option<Cost> {
+    let wanted = request.cost?;
+    let first = state.lanes.queue(position)?.front.get(&seq)?;
+    (first.cost != wanted).then_some(first.cost)
 }
 
 fn ask_filter(state: &StoreState, filter: &mut dyn ClaimFilter, seq: u64, position: JobPosition) -> ClaimDecision {
@@ -223,7 +240,7 @@ fn claimed_job(state: &StoreState, token: FencingToken, entry: &JobEntry, body: 
         retries: entry.history.retries,
         throttles: entry.history.throttles,
         recoveries: entry.history.recoveries,
-        starts_in: Duration::ZERO,
+        holds_units: false,
         payload: body.payload,
     })
 }
@@ -270,6 +287,8 @@ pub(crate) enum JobCheck {
     Skipped,
     /// No job of the lane may go.
     Stop,
+    /// Its cost is not the requested one.
+    OtherCost(Cost),
 }
 
 /// Jobs that one claim skips at most: a few milliseconds of work under the store's lock.

@@ -38,7 +38,16 @@ pub(crate) fn release_unknown(
     let unknown: Vec<FencingToken> = held.filter(|token| !known.contains(token)).collect();
     for token in &unknown {
         let end = JobEnd::Returned;
-        settle(state, session, Settlement { token: *token, end }, moment);
+        settle(
+            state,
+            session,
+            Settlement {
+                token: *token,
+                end,
+                arrived: None,
+            },
+            moment,
+        );
     }
     to_count(unknown.len())
 }

@@ -23,7 +23,7 @@ pub(crate) fn settle(
     settlement: Settlement,
     moment: ClockPair,
 ) -> SettleResult {
-    let Settlement { token, end } = settlement;
+    let Settlement { token, end, .. } = settlement;
     if !is_held_by(state, session, token) {
         return SettleResult::Fenced;
     }

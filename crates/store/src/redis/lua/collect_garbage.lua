@@ -33,7 +33,7 @@ local idle = call('ZRANGEBYSCORE', K.idle, '-inf', now - tonumber(ARGV[3]), 'LIM
 for _, name in ipairs(idle) do
   call('HDEL', K.t, name)
   call('HDEL', K.rest, name)
-  call('UNLINK', P .. 'k:' .. name)
+  call('UNLINK', P .. 'k:' .. name, P .. 'c:' .. name)
   if call('HEXISTS', K.rules, name) == 0 then call('ZREM', K.who, name) end
   call('ZREM', K.idle, name)
   went = went + 1
@@ -49,8 +49,5 @@ for _, name in ipairs(call('ZRANGEBYSCORE', P .. 'empty', '-inf', now, 'LIMIT', 
     went = went + 1
   end
 end
-
-local starts = call('ZRANGEBYSCORE', K.slots, '-inf', now - origin - 60000000, 'LIMIT', 0, PIECE)
-if #starts > 0 then went = went + call('ZREM', K.slots, unpack(starts)) end
 
 return went

@@ -24,6 +24,8 @@ local usual, usual_text
 local g
 -- Data read by the call, by name; set if it must notify waiters; set if it has changed anything.
 local lanes, tenants, actions, must_notify, wrote
+-- Counts of starts: their functions, and those that the call opened.
+local starts = {}
 
 local G_FORM = '>ddddddddddddddd'
 local FACTOR = { 1, 4, 16 }
@@ -33,7 +35,7 @@ local CHUNK = 1000
 local SAMPLED = 64
 
 local KEY_NAMES = { 'epoch', 't', 'sessions', 'names', 'lanes', 'idle', 'who', 'dead', 'actions', 'adue', 'aend',
-  'ripe', 'slots', 'broken', 'rules', 'rest' }
+  'ripe', 'broken', 'rules', 'rest' }
 -- Names of keys by prefix: a server has few queues.
 local queues = {}
 
@@ -102,7 +104,7 @@ local function run(step, arguments)
   if not usual or usual_text ~= epoch[5] then
     usual, usual_text = epoch[5] and { unpacked(RULE_FORM, epoch[5]) } or FIRST_DEFAULT, epoch[5]
   end
-  lanes, tenants, actions, must_notify, wrote = {}, {}, {}, false, false
+  lanes, tenants, actions, must_notify, wrote, starts.opened = {}, {}, {}, false, false, {}
   return step()
 end
 

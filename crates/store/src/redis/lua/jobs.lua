@@ -13,8 +13,8 @@ local PLACE_SIZE = 14
 local CLAIM_FORM, CLAIM_SIZE = '>I6', 6
 -- Suffix of a session name for claims that the session never received. No name holds a space.
 local NOT_BEGUN = ' -'
--- Added to the class of a deferred entry.
-local PUT_OFF = 8
+-- Added to the class of a deferred entry, and to that of a claim that holds units of a tenant's limit.
+local PUT_OFF, HOLDS = 8, 16
 
 local HAS_ACTION, HAS_DEADLINE, HAS_COST, HAS_NAME, HAS_COUNTS, HAS_HISTORY = 1, 2, 4, 8, 16, 32
 -- Number of a job's errors that are stored: the last ones.
@@ -23,7 +23,7 @@ local MAX_ERRORS = 10
 local function has(flags, bit) return flags % (2 * bit) >= bit end
 
 local function entry_of(lane, tenant, job)
-  return pack(ENTRY_HEAD, job.class, #lane, #tenant) .. lane .. tenant .. pack(ENTRY_PLACE, job.index, 0, job.first)
+  return pack(ENTRY_HEAD, job.class + (job.holds and HOLDS or 0), #lane, #tenant) .. lane .. tenant .. pack(ENTRY_PLACE, job.index, 0, job.first)
     .. job.record
 end
 
@@ -39,7 +39,7 @@ local function parse_entry(entry)
   local tenant, record_at = owner_of(entry)
   local index, more, first = unpacked(ENTRY_PLACE, entry, record_at - PLACE_SIZE)
   return {
-    class = class % PUT_OFF, put_off = class >= PUT_OFF, index = index + more, first = first,
+    class = class % PUT_OFF, put_off = class % HOLDS >= PUT_OFF, holds = class >= HOLDS or nil, index = index + more, first = first,
     lane = sub(entry, 4, 3 + lane_len), tenant = tenant, record = sub(entry, record_at),
   }
 end

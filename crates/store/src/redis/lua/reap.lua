@@ -24,6 +24,8 @@ local function take_back(entry, job, claim, begun)
   local action = job.action and action_of(job.action)
   local ours = action and claim > action.floor
   local cancelled = claim <= tenant[19] or (job.action and (not ours or action.st == FAILED or action.st == CANCELLED))
+  -- Nothing is sent after the lease, so a call arrived by now.
+  if entry.holds then starts.end_hold(entry, tenant, job.cost, begun and 0 or nil) end
   if tenant[2] > 0 and tenant[6] >= tenant[2] then freed[entry.tenant] = true end
   tenant[6] = tenant[6] - 1
   g[5] = g[5] - 1
@@ -112,6 +114,7 @@ end
 for name in pairs(freed) do wake_slots(name) end
 if returned + dead_lettered > 0 or left < most then
   must_notify = true
+  starts.save()
   save_actions()
   save_all()
 end

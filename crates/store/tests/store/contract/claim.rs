@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use outflow_core::{Cost, Nanos, Priority, Weight};
 use outflow_store::{
-    ActionStore, ClaimDecision, ClaimFilter, ClaimedJob, JobQueue, NewJob, NextJob, StoreControl, SubmitBatch,
-    TenantRule, TenantStore,
+    ActionStore, AllowAll, ClaimDecision, ClaimFilter, ClaimRequest, ClaimedJob, JobQueue, NewJob, NextJob,
+    StoreControl, SubmitBatch, TenantRule, TenantStore,
 };
 
 use super::{StoreWorld, batch, claim, claim_one, claim_request, done, ids, job, jobs, name, settle_all, submit};
@@ -287,4 +287,33 @@ pub(crate) async fn claim_numbers_are_unique(world: &impl StoreWorld) {
         assert!(jobs.iter().all(|job| seen.insert(job.token.claim)));
         settle_all(store, &jobs, outflow_store::JobEnd::Returned).await;
     }
+}
+
+// One holds permits for jobs that cost one, and then for one that costs four. The next job of another cost ends the
+// claim, and is named.
+pub(crate) async fn a_claim_for_one_cost_hands_out_no_other(world: &impl StoreWorld) {
+    let store = world.store();
+    let costs = [1, 1, 4, 1];
+    let costly = costs.iter().enumerate().map(|(number, cost)| NewJob {
+        cost: Cost::new(*cost),
+        ..job("a", &format!("a-{number}"))
+    });
+    submit(store, costly.collect()).await;
+    let request = |cost, max| ClaimRequest {
+        cost: Some(Cost::new(cost)),
+        ..claim_request(max)
+    };
+    let of = async |cost, max| {
+        let claims = store.claim(request(cost, max), &mut AllowAll).await.expect("claimed");
+        (ids(&claims.jobs).len(), claims.other_cost.map(Cost::units))
+    };
+    assert_eq!(of(4, 5).await, (0, Some(1)));
+    assert_eq!(of(1, 5).await, (2, Some(4)));
+    assert_eq!(of(4, 5).await, (1, Some(1)));
+    assert_eq!(of(1, 1).await, (1, None));
+    assert_eq!(of(2, 5).await, (0, None), "nothing is left");
+    // Without costs in the lane the same holds.
+    submit(store, jobs("b", 2)).await;
+    assert_eq!(of(3, 5).await, (0, Some(1)));
+    assert_eq!(of(1, 5).await, (2, None));
 }

@@ -27,6 +27,7 @@ pub(crate) async fn a_heartbeat_keeps_a_session_alive(world: &impl StoreWorld) {
     let end = Settlement {
         token: job.token,
         end: done(),
+        arrived: None,
     };
     let settled = store.settle(&name("w"), vec![end]).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Done]);
@@ -47,6 +48,7 @@ pub(crate) async fn a_lost_session_is_fenced_and_its_jobs_return_first(world: &i
     let end = Settlement {
         token: held[0].token,
         end: done(),
+        arrived: None,
     };
     let settled = store.settle(&name("w"), vec![end]).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);
@@ -157,6 +159,7 @@ pub(crate) async fn claims_a_session_never_received_return_unchanged(world: &imp
     let end = |job: &ClaimedJob| Settlement {
         token: job.token,
         end: done(),
+        arrived: None,
     };
     let ends = held.iter().map(end).collect();
     let settled = store.settle(&name("w"), ends).await.expect("settled");
@@ -182,6 +185,7 @@ pub(crate) async fn one_session_cannot_settle_for_another(world: &impl StoreWorl
     let end = Settlement {
         token: job.token,
         end: done(),
+        arrived: None,
     };
     let settled = store.settle(&name("thief"), vec![end]).await;
     assert_eq!(settled.expect("settled"), [SettleResult::Fenced]);

@@ -367,10 +367,11 @@ pub(crate) async fn settlements_of_one_call_are_answered_in_order(world: &impl S
         result: None,
     };
     let ends = [JobEnd::Returned, failed, done()];
-    let ends = jobs
-        .iter()
-        .zip(ends)
-        .map(|(job, end)| Settlement { token: job.token, end });
+    let ends = jobs.iter().zip(ends).map(|(job, end)| Settlement {
+        token: job.token,
+        end,
+        arrived: None,
+    });
     let settled = store.settle(&name("worker"), ends.collect()).await;
     let expected = [SettleResult::Waits, SettleResult::DeadLettered, SettleResult::Done];
     assert_eq!(settled.expect("settled"), expected);

@@ -223,16 +223,10 @@ async fn a_claim_checks_a_bounded_number_of_limited_tenants() {
     let jobs = (0..2 * tenants).map(|n| job(&format!("t{}", n % tenants), n));
     let submitted = fixture.store.submit(SubmitBatch::from_jobs(jobs.collect())).await;
     submitted.expect("submitted");
-    let plan = || {
-        Some(SharedLimits {
-            limits: Vec::new(),
-            guard: Duration::ZERO,
-            horizon: Duration::ZERO,
-        })
-    };
+    let limits = Some(StoreLimits::default());
     let (mut went, mut claims) = (0, 0);
     while went < tenants {
-        went += claim(&fixture.store, "worker", 1_000, plan()).await.jobs.len();
+        went += claim(&fixture.store, "worker", 1_000, limits).await.jobs.len();
         claims += 1;
         assert!(claims < 20, "{went} after {claims}");
     }
@@ -241,7 +235,7 @@ async fn a_claim_checks_a_bounded_number_of_limited_tenants() {
         parked.expect("asked").parse().expect("a number")
     };
     let before = parked();
-    let claims = claim(&fixture.store, "worker", 10, plan()).await;
+    let claims = claim(&fixture.store, "worker", 10, limits).await;
     assert!(claims.jobs.is_empty());
     assert_eq!(claims.next, Some(Duration::ZERO), "there is more to do");
     assert!(parked() <= before + 1_010, "{} at once", parked() - before);

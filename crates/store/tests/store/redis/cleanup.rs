@@ -73,19 +73,3 @@ async fn a_claim_forgets_a_bounded_number_of_debts() {
     }
     assert!(owing() < 10, "{}", owing());
 }
-
-// 3,000 starts that are long past.
-#[tokio::test]
-async fn garbage_collection_removes_a_bounded_number_of_starts() {
-    let fixture = RedisFixture::new().await;
-    let start = "for i = 1, 3000 do redis.call('ZADD', '{outflow}:slots', -100000000, 't' .. i) end \
-                 return 1";
-    fixture.number(&["EVAL", start, "0"]);
-    let kept = || fixture.number(&["ZCARD", "{outflow}:slots"]);
-    assert!(fixture.tidy().await > 0);
-    assert!((1_500..3_000).contains(&kept()), "{}", kept());
-    for _ in 0..9 {
-        fixture.tidy().await;
-    }
-    assert_eq!(kept(), 0);
-}

@@ -113,7 +113,8 @@ async fn claim_all(fixture: &RedisFixture) -> Result<ClaimBatch, outflow_store::
         max: 9,
         lease: Duration::from_secs(30),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     fixture.store.claim(request, &mut AllowAll).await
 }

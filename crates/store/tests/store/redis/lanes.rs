@@ -29,7 +29,8 @@ async fn claimed(store: &RedisStore, number: usize) -> Vec<ClaimedJob> {
         max: 9,
         lease: Duration::from_mins(5),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let claims = store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs

@@ -203,7 +203,8 @@ async fn a_lost_session_is_fenced_and_its_jobs_return() {
         max: 2,
         lease,
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let short = Duration::from_millis(30);
     let jobs = fixture
@@ -260,7 +261,8 @@ async fn a_job_whose_worker_dies_too_often_is_dead_lettered() {
             max: 1,
             lease: Duration::from_millis(1),
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         };
         assert_eq!(
             fixture

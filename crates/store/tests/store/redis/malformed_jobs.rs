@@ -42,7 +42,8 @@ async fn a_foreign_entry_does_not_block_the_jobs_of_a_dead_session() {
         max: 2,
         lease: Duration::from_millis(1),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     fixture.store.claim(request, &mut AllowAll).await.expect("claimed");
     put(&fixture, &["HSET", "{outflow}:s:lost", "7", "mine"]);
@@ -104,7 +105,8 @@ async fn a_deleted_list_is_reported_once_and_others_continue() {
             max: 9,
             lease: Duration::from_secs(30),
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         };
         let error = fixture.store.claim(request, &mut AllowAll).await;
         let error = error.expect_err("a list is gone");
@@ -179,7 +181,8 @@ async fn a_deleted_set_is_reported_once_and_others_continue() {
         max: 9,
         lease: Duration::from_secs(30),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let error = fixture.store.claim(request, &mut AllowAll).await;
     error.expect_err("two jobs are gone");

@@ -202,7 +202,8 @@ async fn no_two_names_share_a_key() {
             max: 9,
             lease: Duration::from_secs(9),
             recoveries: 2,
-            plan: None,
+            limits: None,
+            cost: None,
         };
         let jobs = fixture.store.claim(request, &mut AllowAll).await.expect("claimed").jobs;
         assert_eq!(jobs.len(), many, "{lane}");

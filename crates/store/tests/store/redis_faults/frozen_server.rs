@@ -23,7 +23,8 @@ async fn freeze_server(span: Duration) {
         max: 5,
         lease: Duration::from_hours(1),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let claims = fixture.store.claim(request, &mut AllowAll).await;
     let jobs = claims.expect("claimed").jobs;

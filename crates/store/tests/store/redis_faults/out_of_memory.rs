@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use outflow_core::{CountBy, Rate};
 use outflow_store::{
-    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult, SharedLimit,
-    SharedLimits, StartDebit, StoreControl,
+    AllowAll, ClaimRequest, ClaimedJob, ControlScope, HeartbeatResult, JobQueue, SettleResult, StoreControl,
 };
 use outflow_testkit::{Keep, RedisOptions as ServerOptions};
 
@@ -19,7 +17,8 @@ async fn claim_with_long_lease(fixture: &ProxyFixture, most: usize) -> Vec<Claim
         max: most,
         lease: Duration::from_mins(1),
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     let claims = fixture.store.claim(request, &mut AllowAll).await;
     claims.expect("claimed").jobs
@@ -37,28 +36,9 @@ async fn assert_operations_work(fixture: &ProxyFixture, jobs: &[ClaimedJob]) {
     fixture.store.pause(&tenant).await.expect("paused");
     assert!(claim_with_long_lease(fixture, 9).await.is_empty(), "it is stopped");
     fixture.store.resume(&tenant).await.expect("resumed");
-    let debited = fixture.store.debit(&start()).await.expect("debited");
-    assert_eq!(debited, None);
     fixture.store.reap(10, 3).await.expect("reaped");
     assert_eq!(fixture.work_off("s").await.len(), 20);
     fixture.assert_balanced().await;
-}
-
-fn start() -> StartDebit {
-    let limit = SharedLimit {
-        name: "L0 api".to_owned(),
-        rate: Rate::new(10, Duration::from_millis(1)).expect("a rate"),
-        measure: CountBy::Cost,
-    };
-    StartDebit {
-        tenant: name("a"),
-        cost: outflow_core::Cost::ONE,
-        plan: SharedLimits {
-            limits: vec![limit],
-            guard: Duration::ZERO,
-            horizon: Duration::ZERO,
-        },
-    }
 }
 
 // With functions, with functions that were lost and cannot be loaded, and without any.

@@ -88,7 +88,8 @@ pub(crate) async fn claim(store: &RedisStore, session: &str, most: usize) -> Sto
         max: most,
         lease: LEASE,
         recoveries: 2,
-        plan: None,
+        limits: None,
+        cost: None,
     };
     Ok(store.claim(request, &mut AllowAll).await?.jobs)
 }
@@ -100,6 +101,7 @@ pub(crate) async fn settle(store: &RedisStore, session: &str, jobs: &[ClaimedJob
             took: Duration::from_millis(1),
             result: None,
         },
+        arrived: None,
     });
     store.settle(&name(session), ends.collect()).await
 }

@@ -92,12 +92,12 @@ local function is_plain(record) return (byte(record) or 1) % 8 == 0 end
 -- Result of checking a taken job: it starts, waits for its action, is over, is too late, or is
 -- malformed.
 local GOES, HELD, OVER, LATE, BROKEN = 1, 2, 3, 4, 5
-local function fate(job, it)
+local function fate(job)
   if is_plain(job.record) then return GOES end
   local parsed = sound_record(job.record)
   if not parsed then return BROKEN end
   job.parsed = parsed
-  if parsed.deadline and parsed.deadline < it.start + origin then return LATE end
+  if parsed.deadline and parsed.deadline < now then return LATE end
   if parsed.action then
     local action = action_of(parsed.action)
     if not action or is_cut_short(action) then return OVER end
@@ -107,7 +107,7 @@ local function fate(job, it)
   return GOES
 end
 
-local function hold(job, slot)
+local function hold_back(job, slot)
   local tenant = tenant_of(slot.name)
   call('ZADD', P .. 'h:' .. slot.name, 0, job.parsed.action .. ' ' .. entry_of(lane.name, slot.name, job))
   tenant[13] = tenant[13] + 1
@@ -115,13 +115,14 @@ local function hold(job, slot)
   count(job.action, 'hd', 1)
 end
 
-local starts, entries, fields, expired = {}, {}, {}, 0
+local entries, fields, expired = {}, {}, 0
 local function give(job, it)
   g[1] = g[1] + 1
   if job.first == 0 then job.first = g[1] end
+  job.holds = it.count
   local entry = entry_of(lane.name, it.slot.name, job)
   local at = #entries + 1
-  starts[at], entries[at] = pack('>I7', floor(it.start - since + 0.999)), entry
+  entries[at] = entry
   fields[2 * at - 1], fields[2 * at] = pack(CLAIM_FORM, g[1]), entry
   if job.action then
     count(job.action, 'q', -1)
@@ -139,6 +140,11 @@ local function take_back_turn(it)
   local tenant = tenants[it.slot.name]
   it.slot[1] = it.slot[1] - it.charge / it.claim
   tenant[6] = tenant[6] - 1
+  started = started - min(it.cost, global)
+  if it.count then
+    starts.let_go(it.count, it.cost)
+    starts.space(it.count, -it.cost)
+  end
 end
 
 -- Every taken job has started or ended.
@@ -147,7 +153,7 @@ local function finish(it)
   local slot, class = it.slot, it.class
   slot.used[class] = slot.used[class] + 1
   local job = slot.got[class][slot.used[class]]
-  local what = fate(job, it)
+  local what = fate(job)
   if what == GOES then
     it.job = job
     return job
@@ -156,30 +162,10 @@ local function finish(it)
   later[#later + 1] = function()
     g[1] = g[1] + 1
     local entry = { lane = lane.name, tenant = slot.name }
-    if what == HELD then return hold(job, slot) end
+    if what == HELD then return hold_back(job, slot) end
     if what == BROKEN then return throw_out(job) end
     if what == LATE then expired = expired + 1 end
     drop(job.parsed, entry, what == LATE and EXPIRED or ENDED_CANCELLED)
-  end
-end
-
-local function save_starts()
-  save_limits(rates)
-  local own = {}
-  for _, it in ipairs(turns) do own[#own + 1] = it.slot.limit end
-  save_limits(own)
-end
-
-local function reschedule(round)
-  for _, rate in ipairs(rates) do take_back(rate) end
-  for _, it in ipairs(round) do
-    if it.slot.limit then take_back(it.slot.limit) end
-  end
-  for _, it in ipairs(round) do
-    if it.job then
-      it.start = max(lane_start(it.cost), own_start(it.slot, it.cost))
-      debit(it.slot, it.start, it.cost)
-    end
   end
 end
 
@@ -249,9 +235,9 @@ local function run_plain(many)
     local job = slot.got[class][used]
     if is_plain(job.record) then
       slot.used[class] = used
-      goes[#goes + 1] = { slot = slot, job = job, start = since }
+      goes[#goes + 1] = { slot = slot, job = job }
     else
-      local it = { slot = slot, class = class, start = since, cost = 1, charge = 1, claim = tenants[slot.name][1] * FACTOR[class] }
+      local it = { slot = slot, class = class, cost = 1, charge = 1, claim = tenants[slot.name][1] * FACTOR[class] }
       if finish(it) then goes[#goes + 1] = it end
     end
   end
@@ -261,7 +247,6 @@ end
 
 local function run_round(many)
   local round, slots = {}, {}
-  round_now = round_now + 1
   while #round < many do
     local it = turn()
     if not it then break end
@@ -286,11 +271,8 @@ local function run_round(many)
     end
   end
   if gone > 0 then
-    reschedule(round)
     local left = {}
     for at = serve_at, #served do left[#left + 1] = served[at] end
-    for at = coming_at, #coming do left[#left + 1] = coming[at].slot end
-    coming, coming_at = {}, 1
     table.sort(left, function(a, b) return a[1] < b[1] end)
     served, serve_at = left, 1
   end
@@ -300,7 +282,8 @@ end
 -- Jobs that may not start need further rounds. A bound keeps a lane full of them from blocking the
 -- server.
 while #goes < most do
-  local plain = not planned and meta[6] == 0 and run_plain(most - #goes) or 0
+  local is_plain_round = not planned and meta[6] == 0 and (lane.wanted or 1) == 1
+  local plain = is_plain_round and run_plain(most - #goes) or 0
   if plain == 0 and run_round(meta[6] == 1 and 1 or most - #goes) == 0 then break end
   if #turns + passed >= most + MAX_PASSED then
     soonest(0)
@@ -326,11 +309,14 @@ if #parked > 0 then
   write_all('ZADD', lane.parked, parked)
   for i = 1, #parked, 2 do wake_at(lane, parked[i]) end
 end
-save_starts()
+-- Others look for what this claim had no place for.
+if has_returned and #goes == most then must_notify = true end
+if started > 0 and all then starts.count_at(all, now, started) end
+starts.save()
 if meta[7] == 1 then end_debts(lane) end
 if meta[4] > 0 then soonest(max(0, meta[4] - now)) end
 if #turns + passed > 0 or lane.dirty then
   save_actions()
   save_all()
 end
-return claim_answer(next_at, expired, before + 1, table.concat(starts), entries)
+return claim_answer(next_at, expired, before + 1, entries)

@@ -1,6 +1,7 @@
 -- Hands out jobs of a lane in fair order: the fast path, for plain jobs without limits.
 --
--- ARGV: prefix, epoch, lane, session, limit, lease, 1 if there are shared limits, then the limits.
+-- ARGV: prefix, epoch, lane, session, limit, lease, cost of the jobs or nothing, nothing if no limits
+-- apply or else the rate of all tenants per second, or 0.
 --
 -- The first tenants are read in packed form, as numbers in lists. If anything is not plain (a
 -- bound, a pause, a returned job, an action), nothing has been written yet and the general path
@@ -8,7 +9,8 @@
 
 -- The general path.
 local general
--- Request, first tenants of the order, and 1 if limits apply.
+-- Request, first tenants of the order, and true if limits apply. The lane also has the `wanted` cost of
+-- the jobs, and the `other` cost of the next job.
 local lane, session, session_key, most, lease, leased, ahead, planned
 local FURTHEST = 2 ^ 32
 local SHORT = 'the list is shorter than was counted'
@@ -31,10 +33,10 @@ local function lease_session()
   leased = true
 end
 
--- Claim numbers are consecutive from the first; without starts all jobs are due.
-local function claim_answer(next, expired, first, starts, entries)
+-- Claim numbers are consecutive from the first.
+local function claim_answer(next, expired, first, entries)
   lease_session()
-  return { next and max(0, floor(next)) or -1, expired, first or 0, starts or '', entries or {}, now }
+  return { next and max(0, floor(next)) or -1, expired, first or 0, entries or {}, { lane.other } }
 end
 
 -- Reads the first slots if all of them are plain: lists of numbers, in order. The mark of a plain
@@ -218,6 +220,10 @@ end
 -- Returns the reply, or nothing where the fast path does not apply.
 local function claim_plain(found)
   local meta = lane.meta
+  if (lane.wanted or 1) ~= 1 and meta[6] == 0 and #ahead > 0 then
+    lane.other = 1
+    return claim_answer(nil, 0)
+  end
   if planned or #ahead == 0 or meta[3] > now or (meta[4] > 0 and meta[4] <= now) or meta[6] == 1
     or meta[1] > FURTHEST then
     return
@@ -233,12 +239,13 @@ local function claim_plain(found)
   save_plain(slots, packed, many)
   if meta[7] == 1 then end_debts(lane) end
   save_counts()
-  return claim_answer(meta[4] > 0 and meta[4] - now or nil, 0, first, '', entries)
+  return claim_answer(meta[4] > 0 and meta[4] - now or nil, 0, first, entries)
 end
 
 function steps.claim()
   lane, session, most, lease = lane_of(ARGV[3]), ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-  session_key, planned, leased = P .. 's:' .. session, ARGV[7] == '1', false
+  session_key, planned, leased = P .. 's:' .. session, ARGV[8] ~= '', false
+  lane.wanted = tonumber(ARGV[7])
   begin_session()
   ahead = call('ZRANGE', lane.fair, 0, most - 1)
   local found = call('HMGET', lane.key, '', unpack(ahead))

@@ -10,8 +10,10 @@ local MAX_PASSED = 1000
 if meta[3] > now then return claim_answer(meta[3] - now, 0) end
 
 -- Returns tenants after their cooldown and jobs that are due.
+local has_returned = false
 local function return_due()
   local more = false
+  has_returned = true
   local due = call('ZRANGEBYSCORE', lane.parked, '-inf', now, 'LIMIT', 0, 500)
   if #due > 0 then
     call('ZREM', lane.parked, unpack(due))
@@ -47,6 +49,8 @@ local function return_due()
   meta[4], lane.dirty = next or 0, true
   -- Written at once: a later failure must not undo it.
   save_actions()
+  -- This claim serves the tenants whose time has come: no other process has to look.
+  must_notify = must_notify and #due > 0
   save_all()
   ahead = call('ZRANGE', lane.fair, 0, most - 1)
   load_slots(lane, ahead)
@@ -54,8 +58,9 @@ end
 if meta[4] > 0 and meta[4] <= now then return_due() end
 load_tenants(ahead)
 
-local rates = read_plan(8)
-read_limits(rates)
+-- The count of all tenants' starts, and what this claim adds to it.
+local global, started = planned and tonumber(ARGV[8]) or 0, 0
+local all = global > 0 and starts.open(starts.OF_ALL, global, 1000000)
 
 -- Large doubles lose precision, so places are rebased to the clock before: once in four thousand
 -- million turns of the smallest share, and then for all tenants at once.
@@ -84,24 +89,14 @@ end
 -- Unserved tenants by place, and served ones by their new place.
 local waiting, served, wait_at, serve_at, looked = {}, {}, 1, 1, 0
 
-local function limit_slot(slot)
-  local tenant = tenants[slot.name]
-  if not planned or tenant[3] == 0 or slot.limit then return end
-  slot.limit = limit_of('T ' .. slot.name, tenant[3], tenant[4])
-  return slot.limit
-end
-
 local function look(names)
-  local limits = {}
   for _, name in ipairs(names) do
     local slot = lane.slots[name]
     if not slot.fresh and slot[2] == 0 then
       waiting[#waiting + 1] = slot
       slot.todo, slot.got = { 0, 0, 0 }, { {}, {}, {} }
-      limits[#limits + 1] = limit_slot(slot)
     end
   end
-  read_limits(limits)
   looked = looked + #names
 end
 look(ahead)

@@ -1,4 +1,4 @@
--- Order of the turns in a claim, and the start of each job.
+-- Order of the turns in a claim.
 
 local function best_class(slot)
   if slot[8] + slot[11] > 0 then return 3 end
@@ -29,21 +29,6 @@ local function cost_of(slot, class)
   return job and job.cost or 1
 end
 
-local function lane_start(cost)
-  local start = since
-  for i = 1, #rates do start = max(start, room_at(rates[i], cost)) end
-  return start
-end
-
-local function own_start(slot, cost)
-  return slot.limit and room_at(slot.limit, cost) or since
-end
-
-local function debit(slot, start, cost)
-  for i = 1, #rates do spend(rates[i], start, cost) end
-  if slot.limit then spend(slot.limit, start, cost) end
-end
-
 local function next_candidate()
   if wait_at > #waiting and looked > 0 and #ahead == most then
     ahead = call('ZRANGE', lane.fair, looked, looked + most - 1)
@@ -61,54 +46,23 @@ local function next_candidate()
   end
 end
 
--- Turns that the tenant's own limit delays beyond the lane's next start, by that instant. Others go
--- first. If there are none, the tenant gets the lane's next start in advance, so that its worker
--- has the time until then.
-local coming, coming_at = {}, 1
-
-local function put_later(it)
-  local at = #coming
-  while at >= coming_at and coming[at].own > it.own do
-    coming[at + 1] = coming[at]
-    at = at - 1
-  end
-  coming[at + 1] = it
-end
-
--- Returns a tenant to the order once it may start now.
-local function rejoin()
-  while coming[coming_at] and coming[coming_at].own <= lane_start(1) do
-    serve_later(coming[coming_at].slot)
-    coming_at = coming_at + 1
-  end
-end
-
--- Returns true if a start is too far ahead, and stores when it no longer is.
-local function is_far(start)
-  if start - since <= horizon then return false end
-  soonest(start - since - horizon)
-  return true
-end
-
-local function next_coming()
-  local it = coming[coming_at]
-  if not it then return end
-  it.start = max(lane_start(it.cost), it.own)
-  if is_far(it.start) then return end
-  coming_at = coming_at + 1
-  return it
-end
-
 -- A tenant that waits for its own limit is checked again after this, because the limit may have
 -- changed.
 local LONGEST_PARK = 5000000
 
--- Returns the next tenant, its class and its start.
+-- Returns true if all tenants together may start a job of this cost now.
+local function has_global_room(cost)
+  if not all then return true end
+  local at = starts.free_at(all, cost, started)
+  if at > now then soonest(at - now) end
+  return at <= now
+end
+
+-- Returns the next tenant and its class.
 local function next_turn()
-  rejoin()
   while true do
     local slot = next_candidate()
-    if not slot then return next_coming() end
+    if not slot then return end
     local tenant = tenants[slot.name]
     if ready(slot) == 0 then
       -- It has no more jobs; it leaves when all is written.
@@ -118,24 +72,20 @@ local function next_turn()
       local best = best_class(slot)
       local class = best > 1 and class_of(slot, best) or best
       local cost = cost_of(slot, class)
-      local start, own = lane_start(cost), own_start(slot, cost)
-      if is_far(start) then
-        -- It is first in the next round, if others with a start do not use it.
+      if cost ~= (lane.wanted or cost) then lane.other = cost end
+      if lane.other or not has_global_room(cost) then
+        -- It is first in the next round, if others do not use the quota.
         serve_later(slot)
         return
       end
-      local it = { slot = slot, class = class, best = best, cost = cost, own = own, start = max(start, own) }
-      if own - since > horizon then
-        park(slot, min(own - horizon + origin, now + LONGEST_PARK))
-        -- The bound of fruitless checks; the next claim continues behind them.
-        if #parked >= 2 * (most + MAX_PASSED) then
-          soonest(0)
-          return next_coming()
-        end
-      elseif own > start and #rates > 0 then
-        put_later(it)
-      else
-        return it
+      local count = planned and starts.of_tenant(slot.name, tenant)
+      local at = count and starts.free_at(count, cost) or 0
+      if at <= now then return { slot = slot, class = class, best = best, cost = cost, count = count } end
+      park(slot, min(at, now + LONGEST_PARK))
+      -- The bound of fruitless checks; the next claim continues behind them.
+      if #parked >= 2 * (most + MAX_PASSED) then
+        soonest(0)
+        return
       end
     end
   end
@@ -160,7 +110,11 @@ local function turn()
   end
   slot.todo[class] = slot.todo[class] + 1
   tenant[6], tenant.dirty = tenant[6] + 1, true
-  debit(slot, it.start, it.cost)
+  started = started + min(it.cost, global)
+  if it.count then
+    starts.hold(it.count, it.cost)
+    starts.space(it.count, it.cost)
+  end
   turns[#turns + 1] = it
   return it
 end

@@ -1,8 +1,9 @@
 -- Settles claims of a session: the fast path, where all are simply done.
 --
 -- ARGV: prefix, epoch, session, the numbers of the claims in one text, then in one text the
--- durations if all are done without a stored result and none comes twice; otherwise nothing, and
--- one text for each: kind, three numbers, and the rest.
+-- durations if all are done without a stored result and none comes twice; the ages of the calls that
+-- hold units in one text, or nothing if there are none; and unless all are simply done, one text for
+-- each: kind, four numbers, and the rest.
 --
 -- A plain job that is done is a field less in its session and one more in its tenant's counts. A
 -- job that needs more, or whose tenant is at its bound, takes the general path; so do cancelled
@@ -20,7 +21,7 @@ local session_key, ends, fields, found, durations
 -- Kind and four numbers of a settlement.
 local function form_of(i)
   if durations ~= '' then return { 1, (unpacked('>I7', durations, TOOK_SIZE * (i - 1) + 1)), 0, 0, 0 } end
-  return { unpacked('>BI7I7I7I7', ARGV[5 + i]) }
+  return { unpacked('>BI7I7I7I7', ARGV[6 + i]) }
 end
 
 -- Formats of several spans, made once: unpacking many at once costs a third of one at a time.
@@ -48,9 +49,9 @@ local function plain_ends()
   for i = 1, ends do
     local packed = found[i]
     if packed then
-      local lane_len, tenant_len = byte(packed, 2, 3)
+      local class, lane_len, tenant_len = byte(packed, 1, 3)
       local after = 4 + lane_len + tenant_len
-      if byte(packed, after + PLACE_SIZE) > 0 then return end
+      if class >= HOLDS or byte(packed, after + PLACE_SIZE) > 0 then return end
       local name, took = sub(packed, 4 + lane_len, after - 1), took_each[i]
       local had = many[name]
       if had then

@@ -26,7 +26,9 @@ local function full(entry)
 end
 for i, entry in pairs(entries) do
   local kind = forms[i][1]
-  if kind ~= DONE_END or has(byte(entry.packed, entry.record_at), HAS_ACTION) then
+  entry.holds = byte(entry.packed) >= HOLDS or nil
+  if entry.holds then starts.of_tenant(entry.tenant, tenants[entry.tenant]) end
+  if kind ~= DONE_END or entry.holds or has(byte(entry.packed, entry.record_at), HAS_ACTION) then
     full(entry)
     if entry.job.action then action_of(entry.job.action) end
     if kind ~= DONE_END and kind ~= FAILED_END then
@@ -42,6 +44,14 @@ for i = 1, ends do
   if entries[i] then gone[#gone + 1] = fields[i] end
 end
 if #gone > 0 then write_all('HDEL', session_key, gone) end
+
+-- Returns the age of a call's latest possible arrival; nothing if it was never sent. A claim without
+-- one counts as arrived now.
+local function age_of(i)
+  if ARGV[6] == '' then return 0 end
+  local age = unpacked('>I7', ARGV[6], TOOK_SIZE * (i - 1) + 1)
+  return age > 0 and age - 1 or nil
+end
 
 -- A tenant at its bound may start jobs again.
 local freed = {}
@@ -268,7 +278,8 @@ for i = 1, ends do
   if not entry then
     answers[i] = A_FENCED
   else
-    local tenant, kind, rest = tenants[entry.tenant], form[1], ARGV[5 + i] or ''
+    local tenant, kind, rest = tenants[entry.tenant], form[1], ARGV[6 + i] or ''
+    if entry.holds then starts.end_hold(entry, tenant, entry.job.cost, age_of(i)) end
     leave(tenant, entry.tenant)
     local cancelled = is_cancelled(entry, tenant, claims[i], kind)
     if entry.action then count(entry.action, 'fl', -1) end
@@ -297,6 +308,7 @@ for i = 1, ends do
 end
 for name in pairs(freed) do wake_slots(name) end
 if #gone > 0 then
+  starts.save()
   save_actions()
   save_all()
 end

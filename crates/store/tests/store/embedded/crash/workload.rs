@@ -128,7 +128,11 @@ fn done(result: Option<StoredResult>) -> JobEnd {
 
 async fn settle(store: &EmbeddedStore, jobs: &[ClaimedJob], ends: Vec<JobEnd>, print_result: fn(&str)) {
     let ends = jobs.iter().zip(ends);
-    let ends = ends.map(|(job, end)| Settlement { token: job.token, end });
+    let ends = ends.map(|(job, end)| Settlement {
+        token: job.token,
+        end,
+        arrived: None,
+    });
     let settled = store.settle(&name("worker"), ends.collect()).await;
     for (job, settled) in jobs.iter().zip(settled.expect("settled")) {
         match settled {
@@ -233,6 +237,7 @@ pub(crate) fn run_endurance(dir: &Path) {
                 let ends = claims.jobs.iter().map(|job| Settlement {
                     token: job.token,
                     end: ends(job),
+                    arrived: None,
                 });
                 let ends: Vec<Settlement> = ends.collect();
                 let worker = name("worker");

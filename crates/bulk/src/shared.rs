@@ -1,5 +1,0 @@
-//! Starts against limits that several machines share through one store.
-
-pub(crate) mod fleet_share;
-pub(crate) mod scheduled_start;
-pub(crate) mod server_clock;
