@@ -37,6 +37,7 @@ use bytes::Bytes;
 use outflow::core::{Clock as _, HealthConfig, HealthSettings};
 use outflow::{Api, Events, Outflow, Rules, SystemClock, Tasks};
 use outflow_bulk::{BulkEvent, Engine, EngineSettings, HandlerTask, HttpCall, JobSpec, JobSubmission, WorkerSettings};
+use outflow_core::QuotaLedger;
 use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_store::{
     ActionSpec, BatchPosition, EmbeddedStore, JobOutcome, JobStore, Name, RedisOptions, RedisStore, ReplicaWait,
@@ -127,8 +128,12 @@ impl WorkerArgs {
         api.rules = self.rules.clone();
         let open = |path| HostLedger::open(LedgerDir::open(Path::new(path))?, Arc::new(SystemClock::new()));
         let path = self.words.iter().find_map(|word| word.strip_prefix("ledger="));
-        let ledger = path.map(open).transpose()?;
-        Ok(Outflow::builder().api(api).ledger(ledger).build()?)
+        let mut builder = Outflow::builder().api(api);
+        if let Some(path) = path {
+            let ledger: Arc<dyn QuotaLedger> = Arc::new(open(path)?);
+            builder = builder.ledger(ledger);
+        }
+        Ok(builder.build()?)
     }
 
     fn has_word(&self, word: &str) -> bool {

@@ -98,6 +98,7 @@ impl StartCheck<'_> {
                 }
                 Err(refusal) => {
                     let cost = plan.cost;
+                    let refusal = Box::new(refusal);
                     batch.missing = Some(MissingPermit::Permit { cost, refusal });
                     break;
                 }

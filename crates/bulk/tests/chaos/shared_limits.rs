@@ -7,7 +7,7 @@ use std::time::Duration;
 use outflow::config::{Environment, Source};
 use outflow::{Config, Outflow, OutflowBuilder, SystemClock};
 use outflow_bulk::{Engine, EngineSettings, HttpCall, JobSpec, JobSubmission, SchedulerKind};
-use outflow_core::{CongestionRule, Cost};
+use outflow_core::{CongestionRule, Cost, QuotaLedger};
 use outflow_ledger::{HostLedger, LedgerDir};
 use outflow_mock::{MockApi, Quota};
 use outflow_store::{BatchPosition, JobQueue, RedisOptions as StoreOptions, RedisStore, StoreControl};
@@ -83,6 +83,7 @@ fn client(accounts: &Path, text: &str) -> Outflow {
     let accounts = LedgerDir::open(accounts).expect("a directory");
     let ledger = HostLedger::open(accounts, Arc::new(SystemClock::new())).expect("a ledger");
     let apis = config.apis.into_iter().fold(Outflow::builder(), OutflowBuilder::api);
+    let ledger: Arc<dyn QuotaLedger> = Arc::new(ledger);
     apis.ledger(ledger).build().expect("a client")
 }
 

@@ -14,7 +14,7 @@ const TRANSFER: Duration = Duration::from_millis(1);
 
 fn share(client: &Outflow, ledger: &Arc<MemoryLedger>) {
     let upstream = client.upstream("mock").expect("an API");
-    upstream.share(LimitSharing::on_host(ledger.connect(TRANSFER), "mock".into()));
+    upstream.share(LimitSharing::new(ledger.connect(TRANSFER), "mock".into()));
 }
 
 /// Starts two more machines on the store, each with a client of its own.

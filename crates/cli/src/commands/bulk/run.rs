@@ -254,7 +254,7 @@ fn explain_lock(error: OpenError) -> anyhow::Error {
 fn run_settings(settings: EngineSettings) -> EngineSettings {
     let mut settings = EngineSettings {
         queue_max: u64::MAX,
-        shared: None,
+        shared: false,
         ..settings
     };
     settings.retention.results = RETENTION;

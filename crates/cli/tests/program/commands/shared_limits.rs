@@ -115,7 +115,7 @@ impl Host {
 struct Callers {
     url: Arc<Mutex<String>>,
     served: Arc<AtomicU64>,
-    _callers: Vec<Background<()>>,
+    _tasks: Vec<Background<()>>,
 }
 
 impl Callers {
@@ -137,7 +137,7 @@ impl Callers {
             })
         });
         Self {
-            _callers: callers.collect(),
+            _tasks: callers.collect(),
             url,
             served,
         }
@@ -238,15 +238,15 @@ async fn share_equally(host: &Host) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_commands_at_once_keep_the_limit() {
-    run_thirty_commands(&Host::new(&["10/s"]).await).await;
+    run_thirty_commands(&Host::new(&["10/s"]).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn thirty_commands_at_once_keep_the_limit_over_redis() {
-    run_thirty_commands(&Host::on_redis(&["10/s"]).await).await;
+    run_thirty_commands(&Host::on_redis(&["10/s"]).await);
 }
 
-async fn run_thirty_commands(host: &Host) {
+fn run_thirty_commands(host: &Host) {
     let started: Vec<_> = (0..30)
         .map(|_| {
             let mut command = host.command(&["get", "up", "/x"]);
