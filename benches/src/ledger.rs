@@ -1,6 +1,6 @@
 //! `ledger`: cost of limits that processes share.
 //!
-//! On one Redis and one Valkey, ours and other limiters take turns, with a hundred calls under way: the server's
+//! On one Redis and one Valkey, ours and other limiters take turns, with a hundred calls in flight: the server's
 //! own processor time counts, which is stable where wall time is not. On this host, calls through a shared
 //! directory are compared with calls of a process alone.
 
@@ -128,5 +128,5 @@ fn memory(server: &RedisServer, suffix: &str) -> io::Result<Figure> {
 /// Units of a lease of a busy process.
 const DEFAULT_LEASE: u64 = 100;
 
-/// Calls under way at once.
+/// Calls in flight at once.
 const IN_FLIGHT: usize = 100;

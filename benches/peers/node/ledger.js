@@ -1,6 +1,6 @@
 // Permits of a shared limit: `node ledger.js rate-limiter-flexible|bottleneck PORT`.
 //
-// Command: `acquire N`. A hundred calls are under way at once, on limits that are never full.
+// Command: `acquire N`. A hundred calls are in flight at once, on limits that are never full.
 
 const { serveCommands } = require("./commands.js");
 

@@ -48,7 +48,7 @@ impl LimiterScript {
     }
 }
 
-/// A script on a server, with many calls under way.
+/// A script on a server, with many calls in flight.
 pub(super) struct ScriptLimiter {
     which: LimiterScript,
     script: Script,

@@ -108,7 +108,7 @@ const PLAIN: &[&str] = &[
     "max_backoff", "max_body", "max_connections", "max_connections_per_client", "max_delay", "max_files",
     "max_header_size", "max_headers", "max_log_entries", "max_memory", "max_retry_after", "max_size", "max_wait",
     "memory_threshold_mb", "methods", "min", "min_failures", "min_samples", "n_cacheonly", "n_failures", "n_throttle",
-    "names", "ndjson", "neutral_per_success", "obey_retry_after", "p_recover", "p_sleep", "p_sleep_held",
+    "name", "names", "ndjson", "neutral_per_success", "obey_retry_after", "p_recover", "p_sleep", "p_sleep_held",
     "p_throttle", "pacing", "path", "per_second", "preset", "priority", "probe_concurrency", "probe_from",
     "probe_patience", "probe_rate", "probe_start", "probe_success", "probe_timeout", "profile", "proxy", "queue",
     "queue_max", "ramp_after", "ramp_every", "ramp_factor", "rate", "rate_base", "rate_limit_mode",

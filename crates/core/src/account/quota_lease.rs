@@ -45,6 +45,8 @@ pub struct QuotaLease {
     arrivals: Vec<ArrivalRun>,
     /// Cost of a call that found too few units.
     unmet: Option<u64>,
+    /// True if a call lacked units since the last renewal began, also while that one was on its way.
+    ran_dry: bool,
     /// Units that a renewal asks for.
     chunk: u64,
     largest_chunk: u64,
@@ -102,6 +104,7 @@ impl QuotaLease {
             deadline: Nanos::ZERO,
             arrivals: Vec::new(),
             unmet: None,
+            ran_dry: false,
             chunk: 1,
             largest_chunk: 1,
             last_spent: Nanos::ZERO,
@@ -139,6 +142,7 @@ impl QuotaLease {
     /// Remembers that the units of a call are missing: the next renewal asks for them.
     pub const fn want_units(&mut self, cost: Cost) {
         self.unmet = Some(cost.units());
+        self.ran_dry = true;
     }
 
     /// Returns the end of the lease of a call: it must not be sent from here on.
@@ -403,7 +407,7 @@ impl QuotaLease {
         if !self.wants_units() {
             return QuotaWant::default();
         }
-        let is_dry = self.unmet.is_some() && now.since(self.last_granted) < self.pause();
+        let is_dry = core::mem::take(&mut self.ran_dry) && now.since(self.last_granted) < self.pause();
         if is_dry {
             self.chunk = self.chunk.saturating_mul(2);
         }
@@ -473,7 +477,7 @@ const MOST_DOUBLINGS: u32 = 6;
 const PAUSES_PER_WINDOW: u32 = 50;
 /// A ledger on the same host answers within this time.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// Other holders wait no longer for units that nobody uses.
+/// Other holders wait no longer for unused units.
 const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 /// Where the shortest window is longer than this, a second is a small part of it.
 const SHORT_WINDOWS: Duration = Duration::from_mins(1);

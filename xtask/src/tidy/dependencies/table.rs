@@ -37,7 +37,7 @@ pub(super) const CRATES: &[CrateRow] = &[
     CrateRow {
         name: "outflow-store",
         own: "outflow-core outflow-sync",
-        foreign: "bytes futures-util redis rusqlite rustls smol_str tokio xxhash-rust",
+        foreign: "blake3 bytes futures-util redis rusqlite rustls smol_str tokio xxhash-rust",
         tests: "outflow-testkit proptest tempfile",
     },
     CrateRow {

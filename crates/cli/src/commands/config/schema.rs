@@ -15,6 +15,7 @@ pub(super) fn document() -> Value {
         .into_iter()
         .collect();
     root.insert("bulk".to_owned(), bulk());
+    root.insert("shared".to_owned(), shared());
     root.insert("apis".to_owned(), map_of(api()));
     let mut document = object(root);
     if let Value::Object(head) = &mut document {
@@ -42,6 +43,12 @@ fn bulk() -> Value {
     }
     bulk.insert("tenants".to_owned(), map_of(part("tenants.acme")));
     object(bulk)
+}
+
+fn shared() -> Value {
+    let mut shared = keys("shared.");
+    shared.insert("redis".to_owned(), object(keys("shared.redis.")));
+    object(shared)
 }
 
 fn api() -> Value {
@@ -163,6 +170,7 @@ const FORMS: &[(ValueForm, &str)] = &[
     (ValueForm::WordOrTable(&["off", "stdout"]), "metrics.ndjson"),
     (ValueForm::Word(&["permit", "backoff", "fixed"]), "bulk.scheduler"),
     (ValueForm::Word(&["embedded", "redis"]), "bulk.store"),
+    (ValueForm::Word(&["auto", "host", "redis", "off"]), "shared.limits"),
     (ValueForm::Boolean, "bulk.congestion.enabled"),
     (
         ValueForm::Word(&["low", "normal", "high"]),
