@@ -49,8 +49,8 @@ macro_rules! emit_at {
         if tracing::enabled!(target: TARGET, $level) {
             let fields = TracingFields::new(&format_event::record($event), &$observer.scrubber);
             emit_fields!($level, fields,
-                COMP: text, STATE: text, EVENT: text, FROM: text, TO: text, REASON: text, SLEEP: text,
-                FAILURES: number, STREAK: number, ERROR_RATE: ratio, RATE: text, SEM: number, RETRY_AFTER: text,
+                COMP: text, STATE: text, EVENT: text, FROM: text, TO: text, REASON: text, FAILURES: number, SLEEP: text,
+                STREAK: number, ERROR_RATE: ratio, RATE: text, SEM: number, RETRY_AFTER: text,
                 API: text, GROUP: text, ENDPOINT: text, METHOD: text, PATH: text, STATUS: text, LATENCY: number,
                 ATTEMPT: number, CIRCUIT: text, WAITED: number, REQUEST_ID: text, TRACE_ID: text,
                 PERMIT: number, COST: number, POSITION: number, LIMIT: text, WINDOW: text, CAP: text,
