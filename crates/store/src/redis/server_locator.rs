@@ -1,7 +1,7 @@
 //! The server that holds the queue, found from the hosts of an address.
 //!
 //! A host is the server itself, one of several servers, a node of a cluster, or a Sentinel that knows the primary. The
-//! server is located for each connection anew, so that a failover needs no restart. It follows no redirection of
+//! server is located for each new connection, so that a failover needs no restart. It follows no redirection of
 //! single commands: a queue lies in one slot, so a moved slot is another server.
 
 use std::path::PathBuf;

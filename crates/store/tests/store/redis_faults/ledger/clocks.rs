@@ -30,16 +30,16 @@ async fn set_clock(steps: &[i64]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_ahead_keeps_the_limit() {
+async fn a_clock_of_valkey_that_jumps_ahead_keeps_the_limit() {
     set_clock(&[1, 3_600, 3_602, 90_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_is_set_back_keeps_the_limit() {
+async fn a_clock_of_valkey_that_is_set_back_keeps_the_limit() {
     set_clock(&[-3_600, -3_602, -90_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clock_that_jumps_to_and_fro_keeps_the_limit() {
+async fn a_clock_of_valkey_that_jumps_to_and_fro_keeps_the_limit() {
     set_clock(&[3_600, 0, 5, 0, -3_600, 3_600]).await;
 }

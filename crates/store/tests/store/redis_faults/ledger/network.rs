@@ -47,7 +47,7 @@ async fn a_silent_connection_is_noticed_and_keeps_the_limit() {
     }
 }
 
-// Each cut loses the replies that follow, so that grants arrive that nobody heard of.
+// Each cut loses the replies that follow: the server has granted units, and the process does not know of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_replies_keep_the_limit() {
     let ledger = LedgerServer::start(ServerOptions::default()).await;

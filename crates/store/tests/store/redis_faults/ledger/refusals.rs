@@ -31,7 +31,7 @@ async fn refusal(options: &RedisOptions) -> String {
 
 // Renewals need memory for rings and holders, but a full server has them already.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_server_keeps_the_limit() {
+async fn a_full_redis_or_valkey_keeps_the_limit() {
     for flavor in [ServerFlavor::Redis, ServerFlavor::Valkey] {
         let ledger = LedgerServer::start(ServerOptions {
             flavor,
@@ -111,7 +111,7 @@ async fn a_wrong_password_is_reported() {
 
 // The permissions are those of docs/operations.md.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_with_least_permissions_shares_limits() {
+async fn a_user_with_least_permissions_shares_limits_on_redis_and_valkey() {
     for flavor in [ServerFlavor::Redis, ServerFlavor::Valkey] {
         let server = RedisServer::start(ServerOptions {
             flavor,

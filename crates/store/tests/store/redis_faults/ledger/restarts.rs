@@ -92,7 +92,7 @@ async fn a_server_that_stops_for_a_second_keeps_the_limit() {
 
 // Longer than a lease, whose units were then never sent.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_stops_for_seven_seconds_keeps_the_limit() {
+async fn a_server_that_stops_for_seven_seconds_keeps_the_limit_on_valkey() {
     freeze(ServerFlavor::Valkey, Duration::from_secs(7)).await;
 }
 
@@ -117,14 +117,14 @@ async fn thirty_flushes_keep_the_limit() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "minutes: a hundred flushes of each server"]
-async fn stress_a_hundred_flushes_keep_the_limit() {
+async fn stress_a_hundred_flushes_of_redis_and_valkey_keep_the_limit() {
     flush(ServerFlavor::Redis, 100).await;
     flush(ServerFlavor::Valkey, 100).await;
 }
 
 // No process is left that knew the ledger: only the server's scripts show that it was used.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_process_on_a_flushed_server_waits_for_a_window() {
+async fn a_new_process_on_a_flushed_redis_or_valkey_waits_for_a_window() {
     for flavor in [ServerFlavor::Redis, ServerFlavor::Valkey] {
         let ledger = LedgerServer::start(options(flavor, Keep::Nothing)).await;
         let mut fleet = Fleet::start(&ledger.options, 2).await;
