@@ -18,6 +18,7 @@
 mod actions;
 mod audit;
 mod claim;
+mod cluster_slots;
 mod connection;
 mod data_loss;
 mod dead_letters;
@@ -32,7 +33,9 @@ mod scope_ops;
 mod script_call;
 mod script_transport;
 mod scripts;
+mod server_address;
 mod server_info;
+mod server_locator;
 mod settle;
 mod submit;
 mod submit_batcher;
@@ -49,6 +52,7 @@ use outflow_sync::Mutex;
 pub use self::ledger::{RedisAccount, RedisLedger};
 pub use self::options::{RedisOptions, ReplicaWait};
 use self::script_call::ScriptRunner;
+use self::server_locator::ServerLocator;
 use self::submit_batcher::SubmitBatcher;
 use self::subscriber::Subscriber;
 use crate::contract::StoreResult;
@@ -83,14 +87,14 @@ impl RedisStore {
     /// exist.
     ///
     /// # Errors
-    /// Fails if the server cannot be reached, rejects the password, is older than 6.2, may evict
-    /// keys, is another node of its cluster, or holds other data under the queue's name.
+    /// Fails if the server cannot be reached, rejects the password, is older than 6.2, may evict keys, or holds other
+    /// data under the queue's name.
     pub async fn connect(options: RedisOptions) -> StoreResult<Self> {
         options.check()?;
-        let client = options.client()?;
         let channel = format!("{{{}}}:bell", options.queue);
-        let ear = Subscriber::new(&client, channel, options.timeout)?;
-        let caller = Arc::new(ScriptRunner::new(client, &options));
+        let ear = Subscriber::new(ServerLocator::new(&options)?, channel, options.timeout);
+        let locator = Arc::new(ServerLocator::new(&options)?);
+        let caller = Arc::new(ScriptRunner::new(&locator, &options));
         caller.ensure_connected().await?;
         Ok(Self {
             submit_batcher: Arc::new(SubmitBatcher::new(Arc::clone(&caller))),

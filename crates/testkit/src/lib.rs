@@ -42,6 +42,6 @@ pub use memory_ledger::{LedgerLink, MemoryLedger};
 pub use net_conditions::{NetConditions, Traffic};
 pub use poll_points::{PollPoint, PollPoints, Run, WakeCount};
 pub use process::{Line, Output, Process};
-pub use redis_server::{Keep, Listen, RedisOptions, RedisServer, ServerFlavor};
+pub use redis_server::{Keep, Listen, RedisOptions, RedisSentinel, RedisServer, ServerClock, ServerFlavor};
 pub use virtual_net::{VirtualNet, VirtualStream};
 pub use virtual_time::VirtualTime;

@@ -6,6 +6,8 @@
 mod certs;
 mod command;
 mod flavor;
+mod sentinel;
+mod server_clock;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -17,6 +19,8 @@ use tempfile::TempDir;
 
 use self::command::send;
 pub use self::flavor::ServerFlavor;
+pub use self::sentinel::RedisSentinel;
+pub use self::server_clock::ServerClock;
 use crate::deadline::Deadline;
 use crate::process::Process;
 
@@ -51,6 +55,8 @@ pub struct RedisOptions {
     pub keep: Keep,
     /// Further settings as name and value: `("maxmemory", "2mb")`.
     pub settings: Vec<(String, String)>,
+    /// Clock of its own; otherwise it has the system's.
+    pub clock: Option<ServerClock>,
 }
 
 /// Address on which a server listens.
@@ -242,6 +248,9 @@ fn run(options: &RedisOptions, server_address: &ServerAddress, directory: &TempD
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
     command.arg(program);
+    if let Some(clock) = &options.clock {
+        clock.apply(&mut command);
+    }
     command.current_dir(directory.path()).args(["--save", ""]);
     for (name, value) in server_address.settings() {
         command.arg(format!("--{name}")).arg(value);

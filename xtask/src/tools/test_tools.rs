@@ -15,12 +15,18 @@ pub(crate) const SERVER_TOOLS: [(ToolRequirement, &str); 7] = [
 ];
 
 /// Clients and packages whose tests skip themselves if the tool is missing.
-pub(crate) const CLIENT_TOOLS: [ToolRequirement; 7] = [
+pub(crate) const CLIENT_TOOLS: [ToolRequirement; 8] = [
     ToolRequirement::apt(
         "curl",
         &["curl --version"],
         "curl",
         "the sidecar is tested with the client that most users have",
+    ),
+    ToolRequirement::apt(
+        "faketime",
+        &["faketime --version"],
+        "faketime",
+        "tests set the clock of one server while it runs",
     ),
     ToolRequirement::apt(
         "python3",

@@ -7,19 +7,21 @@
 //! repeated.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, Value};
+use redis::{AsyncConnectionConfig, Cmd, RedisError, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error_map;
+use super::server_locator::{LocatedServer, ServerLocator};
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
 pub(super) struct RedisConnection {
-    client: Client,
+    locator: Arc<ServerLocator>,
     config: AsyncConnectionConfig,
     timeout: Duration,
     state: Mutex<ConnectionState>,
@@ -40,17 +42,17 @@ pub(super) struct OpenConnection {
     number: u64,
 }
 
-/// Handshake on a new connection, before any other command.
+/// Handshake on a new connection to a server with this `INFO` reply, before any other command.
 pub(super) trait ConnectionSetup: Sync {
-    fn set_up(&self, wire: &mut MultiplexedConnection) -> impl Future<Output = StoreResult<()>> + Send;
+    fn set_up(&self, wire: &mut MultiplexedConnection, info: &str) -> impl Future<Output = StoreResult<()>> + Send;
 }
 
 impl RedisConnection {
-    pub(super) fn new(client: Client, config: AsyncConnectionConfig, timeout: Duration) -> Self {
+    pub(super) fn new(locator: Arc<ServerLocator>, config: AsyncConnectionConfig, timeout: Duration) -> Self {
         // One deadline covers the whole call; the library's own timeout would cut in before.
         let config = config.set_response_timeout(None).set_connection_timeout(Some(timeout));
         Self {
-            client,
+            locator,
             config,
             timeout,
             state: Mutex::default(),
@@ -62,7 +64,7 @@ impl RedisConnection {
         let deadline = Instant::now() + self.timeout;
         let mut open = match timeout_at(deadline, self.ensure_open(setup)).await {
             Ok(open) => open?,
-            Err(_) => return Err(connect_timeout(self.timeout)),
+            Err(_) => return Err(self.connect_timeout()),
         };
         match timeout_at(deadline, open.wire.send_packed_command(command)).await {
             Ok(Ok(Value::ServerError(error))) => self.map_failure(&open, error.into()).await,
@@ -78,12 +80,13 @@ impl RedisConnection {
         }
     }
 
-    /// Returns the number of the open connection, opening one if necessary.
+    /// Returns the number of the open connection, opening one if necessary: within a time of its own, because a
+    /// handshake takes several trips.
     pub(super) async fn ensure_open_number(&self, setup: &impl ConnectionSetup) -> StoreResult<u64> {
-        let ready = tokio::time::timeout(self.timeout, self.ensure_open(setup));
+        let ready = tokio::time::timeout(self.timeout * HANDSHAKE_TRIPS, self.ensure_open(setup));
         ready
             .await
-            .unwrap_or_else(|_| Err(connect_timeout(self.timeout)))
+            .unwrap_or_else(|_| Err(self.connect_timeout()))
             .map(|open| open.number)
     }
 
@@ -122,14 +125,11 @@ impl RedisConnection {
     }
 
     async fn open(&self, setup: &impl ConnectionSetup) -> StoreResult<MultiplexedConnection> {
-        let reached = self
-            .client
-            .get_multiplexed_async_connection_with_config(&self.config)
-            .await;
-        let mut wire = reached.map_err(|error| error_map::map_connect_error(&error))?;
-        match tokio::time::timeout(self.timeout, setup.set_up(&mut wire)).await {
+        // Boxed: the search is large and rare, and is a part of each call.
+        let LocatedServer { mut wire, info } = Box::pin(self.locator.connect(&self.config)).await?;
+        match tokio::time::timeout(self.timeout * (HANDSHAKE_TRIPS - 1), setup.set_up(&mut wire, &info)).await {
             Ok(greeted) => greeted.map(|()| wire),
-            Err(_) => Err(connect_timeout(self.timeout)),
+            Err(_) => Err(self.connect_timeout()),
         }
     }
 
@@ -146,14 +146,24 @@ impl RedisConnection {
             state.open = None;
         }
     }
+
+    fn connect_timeout(&self) -> StoreError {
+        let timeout = self.timeout;
+        match self.locator.several_hosts() {
+            Some(hosts) => StoreError::unreachable(format_args!(
+                "none of {hosts} leads to redis within {timeout:?}: check that they run and speak TLS if the address \
+                 says so"
+            )),
+            None => StoreError::unreachable(format_args!(
+                "redis cannot be reached within {timeout:?}: check that it runs, and that the port speaks TLS if its \
+                 address says so"
+            )),
+        }
+    }
 }
 
-fn connect_timeout(timeout: Duration) -> StoreError {
-    StoreError::unreachable(format_args!(
-        "redis cannot be reached within {timeout:?}: check that it runs, and that the port speaks TLS \
-         if its address says so"
-    ))
-}
+/// Time to open a connection, in timeouts of a call.
+const HANDSHAKE_TRIPS: u32 = 3;
 
 /// A restarting server is back after some hundred milliseconds.
 const FIRST_PAUSE: Duration = Duration::from_millis(25);

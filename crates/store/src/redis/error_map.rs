@@ -14,7 +14,7 @@ pub(super) fn map_connect_error(error: &RedisError) -> StoreError {
         return fault;
     }
     if error.kind() == ErrorKind::AuthenticationFailed || has_code(error, &["NOAUTH", "WRONGPASS"]) {
-        return StoreError::refused("redis rejects the password: set user and password in its address");
+        return StoreError::refused(WRONG_PASSWORD);
     }
     if error.is_connection_dropped() && !error.is_connection_refusal() {
         return StoreError::unreachable(
@@ -73,8 +73,10 @@ pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
             "redis takes no commands now: it is loading, busy, or a replica; nothing was changed",
         );
     }
-    if has_code(error, &["MOVED", "ASK", "CROSSSLOT"]) {
-        return StoreError::refused("this cluster node does not hold the queue: set the address of the node that does");
+    if has_code(error, &["MOVED", "ASK"]) {
+        return StoreError::unreachable(
+            "another node of the cluster holds the keys now; nothing was changed, and the next call goes there",
+        );
     }
     if let Some((_, key)) = words.split_once("BADKEY ") {
         let key = key.split(' ').next().unwrap_or_default();
@@ -92,12 +94,12 @@ pub(super) fn map_reply_error(error: &RedisError) -> StoreError {
     StoreError::refused(format_args!("redis refused: {}", first_line(&words)))
 }
 
-/// Returns `true` if the connection is unusable, also because its server became a replica.
+/// Returns `true` if the connection is unusable, also because its server is no longer the primary of the queue.
 pub(super) fn breaks_connection(error: &RedisError) -> bool {
     error.is_io_error()
         || error.is_connection_dropped()
         || error.is_unrecoverable_error()
-        || has_code(error, &["READONLY", "MASTERDOWN"])
+        || has_code(error, &["READONLY", "MASTERDOWN", "MOVED", "ASK", "CLUSTERDOWN"])
 }
 
 /// Returns `true` if the server no longer knows a script: it was restarted, or its scripts were
@@ -109,6 +111,11 @@ pub(super) fn is_unknown_script(error: &StoreError) -> bool {
 /// Returns `true` if the server denies this user a command.
 pub(super) fn is_forbidden(error: &StoreError) -> bool {
     error.is_refused() && error.to_string() == FORBIDDEN
+}
+
+/// Returns true if the server asks for another password, or for one.
+pub(super) fn is_wrong_password(error: &StoreError) -> bool {
+    error.is_refused() && error.to_string() == WRONG_PASSWORD
 }
 
 /// Reports that all data was lost, which differs from all work being done.
@@ -137,6 +144,8 @@ fn has_code(error: &RedisError, codes: &[&str]) -> bool {
 fn first_line(words: &str) -> &str {
     words.lines().next().unwrap_or_default()
 }
+
+const WRONG_PASSWORD: &str = "redis rejects the password: set user and password in its address";
 
 const NO_SCRIPT: &str = "redis does not know the script: send it again";
 

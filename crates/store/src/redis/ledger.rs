@@ -29,6 +29,7 @@ use self::facts_subscriber::FactsSubscriber;
 use self::ledger_runner::LedgerRunner;
 use self::ledger_worker::{LedgerCommand, LedgerWorker};
 use super::options::RedisOptions;
+use super::server_locator::ServerLocator;
 use crate::contract::StoreResult;
 use crate::error::StoreError;
 
@@ -67,10 +68,9 @@ impl RedisLedger {
     /// If the address cannot be read, or the system gives no thread.
     pub fn open(options: &RedisOptions, clock: SharedClock) -> StoreResult<Self> {
         options.check()?;
-        let client = options.client()?;
         let (notices, facts) = unbounded_channel();
-        let subscriber = FactsSubscriber::new(&client, options, notices)?;
-        let runner = LedgerRunner::new(client, options, clock);
+        let subscriber = FactsSubscriber::new(ServerLocator::new(options)?, options, notices);
+        let runner = LedgerRunner::new(Arc::new(ServerLocator::new(options)?), options, clock);
         let (commands, queue) = unbounded_channel();
         let answers = Arc::new(AtomicBool::new(true));
         let worker = LedgerWorker::new(runner, subscriber, facts, Arc::clone(&answers));

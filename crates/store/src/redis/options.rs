@@ -4,9 +4,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use redis::{Client, IntoConnectionInfo};
-
-use super::tls;
 use crate::error::StoreError;
 
 /// Server, queue name and timeouts of a Redis store.
@@ -20,7 +17,9 @@ use crate::error::StoreError;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisOptions {
-    /// Address: `redis://user:password@host:port/db`, `rediss://` for TLS, or `redis+unix://path`.
+    /// Address: `redis://user:password@host:port/db`, `rediss://` for TLS, or `redis+unix://path`. Several hosts are
+    /// separated by commas: servers of which one is the primary, or nodes of a cluster. With `?sentinel=NAME` they
+    /// are Sentinels that know the primary of this name.
     pub url: String,
     /// PEM file with the only certificate authorities to trust. Without it, the authorities of this
     /// machine are trusted.
@@ -77,14 +76,6 @@ impl RedisOptions {
     /// Returns the beginning of all keys.
     pub(super) fn prefix(&self) -> String {
         format!("{{{}}}:", self.queue)
-    }
-
-    /// Opens the client. The library's error about a bad address may repeat the password, so it is
-    /// replaced.
-    pub(super) fn client(&self) -> Result<Client, StoreError> {
-        let info = self.url.as_str().into_connection_info();
-        let info = info.map_err(|_| StoreError::refused(tls::UNREADABLE))?;
-        tls::client(info, self.ca_file.as_deref())
     }
 }
 

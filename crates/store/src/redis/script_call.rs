@@ -1,11 +1,12 @@
 //! Calls of the queue's scripts, which know the queue's identity.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_sync::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, ToRedisArgs, Value, cmd};
+use redis::{AsyncConnectionConfig, Cmd, ToRedisArgs, Value, cmd};
 
 use super::connection::{ConnectionSetup, RedisConnection};
 use super::data_loss::{DataLoss, QueueState};
@@ -17,6 +18,7 @@ use super::reply::{self, ScriptReply};
 use super::script_transport::ScriptTransport;
 use super::scripts::{KEYS, ScriptStep, Scripts};
 use super::server_info::ServerInfo;
+use super::server_locator::ServerLocator;
 use super::submit::random_word;
 use crate::contract::StoreResult;
 use crate::error::StoreError;
@@ -56,11 +58,11 @@ impl ScriptCall<'_> {
 }
 
 impl ScriptRunner {
-    pub(super) fn new(client: Client, options: &RedisOptions) -> Self {
+    pub(super) fn new(locator: &Arc<ServerLocator>, options: &RedisOptions) -> Self {
         let config = AsyncConnectionConfig::new();
         Self {
-            replicated: RedisConnection::new(client.clone(), config.clone(), options.timeout),
-            connection: RedisConnection::new(client, config, options.timeout),
+            replicated: RedisConnection::new(Arc::clone(locator), config.clone(), options.timeout),
+            connection: RedisConnection::new(Arc::clone(locator), config, options.timeout),
             scripts: Scripts::new(),
             prefix: options.prefix(),
             replica_wait: options.wait_replicas,
@@ -218,12 +220,8 @@ impl ScriptRunner {
 }
 
 impl ConnectionSetup for ScriptRunner {
-    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
-        let info: String = cmd("INFO")
-            .query_async(wire)
-            .await
-            .map_err(|error| error_map::map_connect_error(&error))?;
-        let server = ServerInfo::parse(&info)?;
+    async fn set_up(&self, wire: &mut MultiplexedConnection, info: &str) -> StoreResult<()> {
+        let server = ServerInfo::parse(info)?;
         self.transport.set_server(&server);
         let answer: Value = self
             .init_command(&server)

@@ -11,15 +11,14 @@ pub(super) struct ServerInfo {
     pub(super) has_functions: bool,
     /// Set if the server holds function libraries. They survive a flush of its data.
     pub(super) has_libraries: bool,
+    /// Seconds since its start, rounded down.
+    pub(super) uptime: u64,
 }
 
 impl ServerInfo {
     /// Parses and checks the `INFO` reply.
     pub(super) fn parse(info: &str) -> StoreResult<Self> {
-        let value = |name: &str| {
-            let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            line.unwrap_or_default().trim()
-        };
+        let value = |name| value_of(info, name);
         let written = value("redis_version");
         let version = parse_version(written);
         if version < MIN_VERSION {
@@ -30,10 +29,10 @@ impl ServerInfo {
         let policy = value("maxmemory_policy");
         if policy != "noeviction" {
             return Err(StoreError::refused(format_args!(
-                "redis may evict jobs (maxmemory-policy {policy}): set it to noeviction"
+                "redis may evict keys (maxmemory-policy {policy}): set it to noeviction"
             )));
         }
-        if value("role") != "master" {
+        if !is_primary(info) {
             return Err(StoreError::unreachable(
                 "this redis is a replica: set the address of the primary, or wait for its promotion",
             ));
@@ -42,8 +41,24 @@ impl ServerInfo {
             run_id: value("run_id").to_owned(),
             has_functions: version >= FUNCTIONS_SINCE,
             has_libraries: !matches!(value("number_of_libraries"), "" | "0"),
+            uptime: value("uptime_in_seconds").parse().unwrap_or(0),
         })
     }
+}
+
+/// Returns true if the server takes writes.
+pub(super) fn is_primary(info: &str) -> bool {
+    value_of(info, "role") == "master"
+}
+
+/// Returns true if the server is a node of a cluster.
+pub(super) fn is_cluster(info: &str) -> bool {
+    value_of(info, "cluster_enabled") == "1"
+}
+
+fn value_of<'a>(info: &'a str, name: &str) -> &'a str {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().trim()
 }
 
 /// Parses a version. Valkey reports the version of Redis whose commands it supports.

@@ -5,15 +5,17 @@
 //! no background task can be forgotten. A notice may be missed before each reconnect, so every
 //! waiter is woken once after it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, cmd};
+use redis::{AsyncConnectionConfig, PushInfo, PushKind, cmd};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::connection::{ConnectionSetup, OpenConnection, RedisConnection};
 use super::error_map;
+use super::server_locator::ServerLocator;
 use crate::contract::StoreResult;
 
 pub(super) struct Subscriber {
@@ -24,7 +26,7 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
-    pub(super) fn new(client: &Client, channel: String, timeout: Duration) -> StoreResult<Self> {
+    pub(super) fn new(locator: ServerLocator, channel: String, timeout: Duration) -> Self {
         let (notices, _) = watch::channel(0);
         let sender = notices.clone();
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
@@ -34,16 +36,12 @@ impl Subscriber {
             }
             Ok::<(), ()>(())
         });
-        let info = client.get_connection_info().clone();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client =
-            Client::open(info.set_redis_settings(settings)).map_err(|error| error_map::map_connect_error(&error))?;
-        Ok(Self {
-            connection: RedisConnection::new(client, config, timeout),
+        Self {
+            connection: RedisConnection::new(Arc::new(locator.with_push()), config, timeout),
             channel,
             notices,
             timeout,
-        })
+        }
     }
 
     /// Marks the notices that a wait starting now has already seen.
@@ -76,7 +74,7 @@ impl Subscriber {
 }
 
 impl ConnectionSetup for Subscriber {
-    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
+    async fn set_up(&self, wire: &mut MultiplexedConnection, _info: &str) -> StoreResult<()> {
         wire.subscribe(self.channel.as_str())
             .await
             .map_err(|error| error_map::map_connect_error(&error))?;

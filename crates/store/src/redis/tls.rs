@@ -105,7 +105,7 @@ fn tls_error(error: &RedisError) -> Option<&rustls::Error> {
 }
 
 pub(super) const UNREADABLE: &str = "the address of Redis is invalid: use \
-     redis://user:password@host:port/, or rediss:// for TLS";
+     redis://user:password@host:port/, rediss:// for TLS, and commas between several hosts";
 
 const NO_TLS: &str = "ca_file is set for a Redis address without TLS: write rediss:// in its \
      address, or leave ca_file out";

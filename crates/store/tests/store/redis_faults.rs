@@ -5,9 +5,11 @@
 //! caller.
 
 mod acl;
+mod cluster;
 mod failover;
 mod frozen_server;
 mod invalid_replies;
+mod ledger;
 mod network;
 mod out_of_memory;
 mod server_state;

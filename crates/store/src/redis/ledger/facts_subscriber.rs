@@ -2,10 +2,11 @@
 //!
 //! A notice may be missed while the connection is away, so that each new connection counts as a change of all.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, FromRedisValue, ProtocolVersion, PushInfo, PushKind, cmd};
+use redis::{AsyncConnectionConfig, FromRedisValue, PushInfo, PushKind, cmd};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{sleep, timeout};
 
@@ -13,6 +14,7 @@ use crate::contract::StoreResult;
 use crate::redis::connection::{ConnectionSetup, RedisConnection};
 use crate::redis::error_map;
 use crate::redis::options::RedisOptions;
+use crate::redis::server_locator::ServerLocator;
 
 /// Notice that facts changed.
 #[derive(Clone, Debug)]
@@ -49,11 +51,7 @@ pub(super) struct FactsSubscriber {
 }
 
 impl FactsSubscriber {
-    pub(super) fn new(
-        client: &Client,
-        options: &RedisOptions,
-        notices: UnboundedSender<FactsNotice>,
-    ) -> StoreResult<Self> {
+    pub(super) fn new(locator: ServerLocator, options: &RedisOptions, notices: UnboundedSender<FactsNotice>) -> Self {
         let sender = notices.clone();
         let config = AsyncConnectionConfig::new().set_push_sender(move |push: PushInfo| {
             if let Some(notice) = read_push(&push) {
@@ -61,16 +59,12 @@ impl FactsSubscriber {
             }
             Ok::<(), ()>(())
         });
-        let info = client.get_connection_info().clone();
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client =
-            Client::open(info.set_redis_settings(settings)).map_err(|error| error_map::map_connect_error(&error))?;
-        Ok(Self {
-            connection: RedisConnection::new(client, config, options.timeout),
+        Self {
+            connection: RedisConnection::new(Arc::new(locator.with_push()), config, options.timeout),
             channel: format!("{}facts", options.prefix()),
             notices,
             timeout: options.timeout,
-        })
+        }
     }
 
     /// Keeps the subscription for ever.
@@ -92,7 +86,7 @@ impl FactsSubscriber {
 }
 
 impl ConnectionSetup for FactsSubscriber {
-    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
+    async fn set_up(&self, wire: &mut MultiplexedConnection, _info: &str) -> StoreResult<()> {
         wire.subscribe(self.channel.as_str())
             .await
             .map_err(|error| error_map::map_connect_error(&error))?;

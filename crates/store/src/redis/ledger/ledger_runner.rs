@@ -1,12 +1,13 @@
 //! Calls of the accounts' scripts on one server, which know the identity of the ledger.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use outflow_core::{LeaseAnswer, LeaseRequest, LedgerError, Nanos, RenewalRefusal};
 use outflow_sync::Mutex;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, Value, cmd};
+use redis::{AsyncConnectionConfig, Cmd, Value, cmd};
 
 use super::ledger_scripts::LedgerScripts;
 use super::renewal_codec::{self, RenewalArguments, RenewalReply};
@@ -15,11 +16,13 @@ use crate::contract::StoreResult;
 use crate::error::StoreError;
 use crate::redis::connection::{ConnectionSetup, RedisConnection};
 use crate::redis::error_map;
+use crate::redis::job_codec::micros;
 use crate::redis::options::RedisOptions;
 use crate::redis::reply::ScriptReply;
 use crate::redis::script_transport::ScriptTransport;
 use crate::redis::scripts::ScriptStep;
 use crate::redis::server_info::ServerInfo;
+use crate::redis::server_locator::ServerLocator;
 use crate::redis::submit::random_word;
 
 /// Runner of the accounts' scripts.
@@ -36,9 +39,9 @@ pub(super) struct LedgerRunner {
 }
 
 impl LedgerRunner {
-    pub(super) fn new(client: Client, options: &RedisOptions, clock: SharedClock) -> Self {
+    pub(super) fn new(locator: Arc<ServerLocator>, options: &RedisOptions, clock: SharedClock) -> Self {
         Self {
-            connection: RedisConnection::new(client, AsyncConnectionConfig::new(), options.timeout),
+            connection: RedisConnection::new(locator, AsyncConnectionConfig::new(), options.timeout),
             scripts: LedgerScripts::new(),
             transport: ScriptTransport::default(),
             prefix: options.prefix(),
@@ -58,9 +61,9 @@ impl LedgerRunner {
         let sent = self.clock.now();
         let reply = self.send_renewal(account, request).await;
         let reply = reply.map_err(|error| LedgerError::Unreachable(error.to_string()))?;
-        if self.has_jumped(sent, reply.server_time) {
+        if let Some(jumped_after) = self.note_time(sent, reply.server_time) {
             // What it granted may not have been free. The repetition finds the account closed.
-            let closed = self.close_accounts().await;
+            let closed = self.close_accounts(jumped_after).await;
             closed.map_err(|error| LedgerError::Unreachable(error.to_string()))?;
             return Err(LedgerError::Refused(RenewalRefusal::UnknownHolder));
         }
@@ -127,23 +130,25 @@ impl LedgerRunner {
         answer
     }
 
-    /// Returns true if the server's clock ran ahead of this process's since the last reply: then limits may have
-    /// been granted too early.
-    fn has_jumped(&self, sent: Nanos, server_time: Duration) -> bool {
+    /// Compares the server's clock with this process's since the last reply. If it ran ahead, limits may have been
+    /// granted too early: returns the earliest time that it can have jumped to.
+    fn note_time(&self, sent: Nanos, server_time: Duration) -> Option<Duration> {
         let received = self.clock.now();
-        let mut last = self.last_reply.lock();
-        let before = last.replace((sent, server_time));
-        let Some((last_sent, last_server)) = before else {
-            return false;
-        };
+        let (last_sent, last_server) = self.last_reply.lock().replace((sent, server_time))?;
         // Calls overlap, so that a reply may be older than the last one.
-        server_time.saturating_sub(last_server) > received.since(last_sent).saturating_add(JUMP)
+        let elapsed = received.since(last_sent);
+        let expected = last_server + elapsed + elapsed / DRIFT + JUMP;
+        (server_time > expected).then(|| expected.max(server_time.saturating_sub(elapsed)))
     }
 
-    /// Closes all accounts for a window, as after the replacement of the server.
-    async fn close_accounts(&self) -> StoreResult<()> {
+    /// Closes all accounts for a window, as after the replacement of the server, unless another process did so
+    /// since the clock jumped to this time or a later one.
+    async fn close_accounts(&self, jumped_after: Duration) -> StoreResult<()> {
         let mut call = cmd("EVAL");
-        call.arg(CLOSE).arg(1).arg(self.identity_key());
+        call.arg(CLOSE)
+            .arg(1)
+            .arg(self.identity_key())
+            .arg(micros(jumped_after));
         self.connection.send(self, &call).await.map(drop)
     }
 
@@ -153,12 +158,8 @@ impl LedgerRunner {
 }
 
 impl ConnectionSetup for LedgerRunner {
-    async fn set_up(&self, wire: &mut MultiplexedConnection) -> StoreResult<()> {
-        let info: String = cmd("INFO")
-            .query_async(wire)
-            .await
-            .map_err(|error| error_map::map_connect_error(&error))?;
-        let server = ServerInfo::parse(&info)?;
+    async fn set_up(&self, wire: &mut MultiplexedConnection, info: &str) -> StoreResult<()> {
+        let server = ServerInfo::parse(info)?;
         self.transport.set_server(&server);
         let mut exists = cmd("SCRIPT");
         exists.arg("EXISTS").arg(&self.scripts.renew.hash);
@@ -168,7 +169,7 @@ impl ConnectionSetup for LedgerRunner {
         let mut init = cmd("EVAL");
         init.arg(self.scripts.init).arg(1).arg(self.identity_key());
         init.arg(random_word(20)).arg(&*self.identity.lock());
-        init.arg(&server.run_id).arg(u8::from(was_used));
+        init.arg(&server.run_id).arg(u8::from(was_used)).arg(server.uptime);
         let identity: String = init
             .query_async(wire)
             .await
@@ -198,8 +199,14 @@ fn read_account(reply: &mut ScriptReply) -> StoreResult<RedisAccount> {
     })
 }
 
-/// Difference of two clocks that no stall explains.
-const JUMP: Duration = Duration::from_secs(1);
+/// Difference of two clocks that run alike. A stall of either side explains none, because the span is measured
+/// around both replies.
+const JUMP: Duration = Duration::from_millis(200);
+
+/// Two clocks differ by at most a thousandth.
+const DRIFT: u32 = 1_000;
 
 const CLOSE: &str = "local time = redis.call('TIME') \
-     return redis.call('HSET', KEYS[1], 'moved', string.format('%.0f', time[1] * 1000000 + time[2]))";
+     local now, moved = time[1] * 1000000 + time[2], tonumber(redis.call('HGET', KEYS[1], 'moved')) \
+     if moved > tonumber(ARGV[1]) and moved <= now then return 0 end \
+     return redis.call('HSET', KEYS[1], 'moved', string.format('%.0f', now))";

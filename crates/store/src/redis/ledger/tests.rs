@@ -12,6 +12,7 @@ use outflow_testkit::{RedisOptions as ServerOptions, RedisServer, ServerFlavor};
 
 use super::ledger_runner::LedgerRunner;
 use crate::redis::options::RedisOptions;
+use crate::redis::server_locator::ServerLocator;
 
 /// Numbers from a seed, the same in every run.
 struct Draws(u64);
@@ -152,11 +153,14 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
     })
     .expect("a server");
     let runner = LedgerRunner::new(
-        RedisOptions::new(server.url()).client().expect("an address"),
+        Arc::new(ServerLocator::new(&RedisOptions::new(server.url())).expect("an address")),
         &RedisOptions::new(server.url()),
         Arc::new(NoClock),
     );
     runner.ensure_connected().await.expect("it answers");
+    // The model knows nothing of a server that has just started.
+    let open = ["HSET", "{outflow}:ledger", "opens", "0"];
+    server.command(&open).expect("opened");
     let origin = server
         .command(&["HGET", "{outflow}:ledger", "origin"])
         .expect("an identity");

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::support::{LEASE, ProxyFixture, RECOVERY_TIME, claim, name, setting, settle};
 
 /// Options of a server that replicates at once.
-fn primary() -> ServerOptions {
+pub(crate) fn primary() -> ServerOptions {
     ServerOptions {
         settings: vec![setting("repl-diskless-sync-delay", 0)],
         ..ServerOptions::default()
@@ -21,7 +21,7 @@ fn primary() -> ServerOptions {
 }
 
 /// Starts a replica of the server at this address.
-fn replica_of(address: std::net::SocketAddr) -> RedisServer {
+pub(crate) fn replica_of(address: std::net::SocketAddr) -> RedisServer {
     let of = format!("{} {}", address.ip(), address.port());
     let settings = vec![
         setting("replicaof", of),
@@ -36,7 +36,7 @@ fn replica_of(address: std::net::SocketAddr) -> RedisServer {
     replica.expect("a replica")
 }
 
-async fn copies(primary: &RedisServer) {
+pub(crate) async fn copies(primary: &RedisServer) {
     let copies = async {
         while !primary
             .command(&["INFO", "replication"])
@@ -51,7 +51,7 @@ async fn copies(primary: &RedisServer) {
 
 /// Waits until a replica has all writes of its primary. `WAIT` only covers writes of its own
 /// connection.
-async fn wait_until_replicated(primary: &RedisServer, replica: &RedisServer) {
+pub(crate) async fn wait_until_replicated(primary: &RedisServer, replica: &RedisServer) {
     let has = |server: &RedisServer| -> u64 {
         let info = server.command(&["INFO", "replication"]).expect("read");
         let mut lines = info.lines();

@@ -1,9 +1,11 @@
 //! Servers with invalid replies.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use outflow_store::StoreControl;
+use outflow_sync::Mutex;
 use outflow_testkit::RedisOptions as ServerOptions;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -12,14 +14,19 @@ use tokio::time::timeout;
 use super::support::{CALL_TIMEOUT, ProxyFixture, claim};
 
 /// Bytes in place of every reply, while present.
-type InjectedReply = Arc<Mutex<Option<Vec<u8>>>>;
+pub(crate) type InjectedReply = Arc<Mutex<Option<Vec<u8>>>>;
 
 /// Proxies a server, and replaces its replies while there are others. Never ends.
-async fn replace_replies(listener: TcpListener, server: SocketAddr, words: InjectedReply) {
+pub(crate) async fn replace_replies(listener: TcpListener, server: SocketAddr, words: InjectedReply) {
+    let mut connections = FuturesUnordered::new();
     loop {
-        // One after the other: the store has one connection, and drops it before it opens another.
-        let (client, _) = listener.accept().await.expect("a client");
-        replace_with(client, server, Arc::clone(&words)).await;
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (client, _) = accepted.expect("a client");
+                connections.push(replace_with(client, server, Arc::clone(&words)));
+            }
+            Some(()) = connections.next(), if !connections.is_empty() => {}
+        }
     }
 }
 
@@ -36,7 +43,7 @@ async fn replace_with(client: TcpStream, server: SocketAddr, words: InjectedRepl
     let back = async {
         let mut piece = vec![0; 64 * 1_024];
         while let Ok(length @ 1..) = from_server.read(&mut piece).await {
-            let said = words.lock().expect("whole").clone();
+            let said = words.lock().clone();
             let said = said.as_deref().or_else(|| piece.get(..length));
             let said = said.expect("no longer than the piece");
             if to_client.write_all(said).await.is_err() {
@@ -71,22 +78,12 @@ async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
     fixture.wait_until_back().await;
     fixture.submit("a", 3).await.expect("submitted");
     let deep = b"*1\r\n".repeat(100_000);
-    let lies: [&[u8]; 8] = [
-        b"+O",
-        b"garbage\r\n",
-        b"HTTP/1.1 400 Bad Request\r\n\r\n",
-        b"\x15\x03\x01\x00\x02\x02\x0a",
-        b"$999999999999\r\nx",
-        b"*999999999999\r\n",
-        b":x\r\n",
-        &deep,
-    ];
-    for replace_with in lies {
+    for replace_with in INVALID.into_iter().chain([&deep[..]]) {
         let shown = String::from_utf8_lossy(replace_with)
             .chars()
             .take(30)
             .collect::<String>();
-        let lying = |lies: bool| *words.lock().expect("whole") = lies.then(|| replace_with.to_vec());
+        let lying = |lies: bool| *words.lock() = lies.then(|| replace_with.to_vec());
         for begins_with in ["a call", "a greeting"] {
             lying(true);
             if begins_with == "a greeting" {
@@ -106,3 +103,14 @@ async fn assert_invalid_replies(fixture: &ProxyFixture, words: &InjectedReply) {
     assert_eq!(claim(&fixture.store, "s", 9).await.expect("claimed").len(), 6);
     fixture.assert_balanced().await;
 }
+
+/// Replies that are cut, of an unknown type, of another protocol, or too large for any memory.
+pub(crate) const INVALID: [&[u8]; 7] = [
+    b"+O",
+    b"garbage\r\n",
+    b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    b"\x15\x03\x01\x00\x02\x02\x0a",
+    b"$999999999999\r\nx",
+    b"*999999999999\r\n",
+    b":x\r\n",
+];

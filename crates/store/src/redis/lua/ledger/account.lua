@@ -1,15 +1,19 @@
 -- An account from its keys, moved to the server's time, and back into them.
 
 local MAX_DOUBT, MARGIN, STEPPED_BACK = 60000000000, 60000000000, 1000000000
+-- Holders meet a new server within this time. Until then they send what they hold, of which it may not know.
+local REJOIN, YOUNG = 1000000000, 2000000000
 -- Data of the call: identity of the ledger, and texts that are written only if they changed.
 local ledger, waiting_text, has_removed
 
 -- Reads the identity of the ledger. Another one than the caller knows means that the server lost its data.
 local function open_ledger(arguments)
   ARGV = arguments
-  local found = redis.call('HMGET', ARGV[1] .. 'ledger', 'id', 'origin', 'doubt', 'moved')
+  local found = redis.call('HMGET', ARGV[1] .. 'ledger', 'id', 'origin', 'doubt', 'moved', 'opens')
   if found[1] ~= ARGV[2] then error('LOSTLEDGER', 0) end
-  ledger = { origin = tonumber(found[2]), doubt = tonumber(found[3]), moved = tonumber(found[4]) }
+  ledger = {
+    origin = tonumber(found[2]), doubt = tonumber(found[3]), moved = tonumber(found[4]), opens = tonumber(found[5]),
+  }
   local time = redis.call('TIME')
   server_now = time[1] * 1000000 + time[2]
 end
@@ -28,26 +32,39 @@ local function move_to_now()
   head[LATEST] = latest
 end
 
--- Grants nothing for a window, or a minute of a longer one, after the server was replaced: it may miss the
--- last moments.
-local function notice_replacement()
-  if ledger.moved <= head[MOVED] then return end
-  head[MOVED] = ledger.moved
+-- Returns a time of the server, which its clock may have passed before it was set back.
+local function past_time(server_time) return min(account_time(server_time), latest) end
+
+local function close_for_window(since, most)
   local longest = 0
   for _, limit in ipairs(limits) do longest = max(longest, limit.window) end
   for _, rule in ipairs(read_rules(holder.rules_text)) do longest = max(longest, rule.window) end
-  head[CLOSED_UNTIL] = max(head[CLOSED_UNTIL], account_time(ledger.moved) + min(longest, MAX_DOUBT))
+  head[CLOSED_UNTIL] = max(head[CLOSED_UNTIL], past_time(since) + min(longest, most) + REJOIN)
+end
+
+-- Grants nothing for a window after the server lost its data, and for at most a minute of it after the server
+-- was replaced: it may miss the last moments.
+local function notice_replacement()
+  if ledger.doubt ~= head[LOST] then
+    head[LOST] = ledger.doubt
+    head[UNKNOWN_BEFORE] = max(1, past_time(ledger.doubt))
+    close_for_window(ledger.doubt, huge)
+  end
+  if ledger.moved ~= head[MOVED] then
+    head[MOVED] = ledger.moved
+    close_for_window(ledger.moved, MAX_DOUBT)
+  end
+  if ledger.opens ~= head[OPENED] then
+    head[OPENED] = ledger.opens
+    head[CLOSED_UNTIL] = max(head[CLOSED_UNTIL], min(account_time(ledger.opens), latest + YOUNG))
+  end
 end
 
 local function load_account(account, name)
   account_key = ARGV[1] .. 'a:' .. account
   local found = redis.call('HMGET', account_key, 'head', 'limits', 'waits', name)
-  head = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-  if found[1] then
-    head = read_numbers(found[1], HEAD_NUMBERS)
-  elseif ledger.doubt > 0 then
-    head[UNKNOWN_BEFORE] = max(1, account_time(ledger.doubt))
-  end
+  head = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  if found[1] then head = read_numbers(found[1], HEAD_NUMBERS) end
   limits, waiting_text = read_limits(found[2] or ''), found[3] or ''
   waiting = read_waiting(waiting_text)
   move_to_now()

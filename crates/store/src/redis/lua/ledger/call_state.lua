@@ -13,11 +13,12 @@ local ARGV, account_key, server_now, latest
 -- which new holders start, [4] joins, [5] time before which arrivals are unknown, [6] held calls, [7] held
 -- cost, [8] time before which no holder is gone, [9] rings so far, [10] generation of the facts, [11] time of
 -- their last update, [12] end of their lifetime, [13] time until which nothing is granted, [14] last
--- replacement of the server that it knows, [15] active holders, [16] time at which the server forgets its keys.
+-- replacement of the server that it knows, [15] active holders, [16] time at which the server forgets its keys,
+-- [17] last loss of data that it knows, [18] first opening that it knows.
 local head
 local LATEST, SHIFT, FAIR_CLOCK, JOINS, UNKNOWN_BEFORE, HELD_CALLS, HELD_COST, NONE_GONE = 1, 2, 3, 4, 5, 6, 7, 8
 local RINGS, GENERATION, WRITTEN, FACTS_END, CLOSED_UNTIL, MOVED, ACTIVE, FORGOTTEN = 9, 10, 11, 12, 13, 14, 15, 16
-local HEAD_NUMBERS = 16
+local LOST, OPENED, HEAD_NUMBERS = 17, 18, 18
 
 -- Forms of so many numbers: doubles in keys, and whole numbers in calls and replies.
 local SIZE, stored_forms, sent_forms = 8, {}, {}
