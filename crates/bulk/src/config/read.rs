@@ -160,7 +160,7 @@ fn read_retention(table: &TableReader<'_>, retention: &mut RetentionSettings) {
 /// Reports keys of earlier versions, which scheduled starts ahead on a shared store.
 fn report_unused_shared(table: &TableReader<'_>) {
     for key in ["guard", "horizon"] {
-        if table.read(key, read_duration).is_some() {
+        if table.has(key) && table.read(key, read_duration).is_some() {
             let warning =
                 ValueError::warning("this has no effect: machines share limits by the arrivals of their calls");
             table.report(key, warning.help("leave it out"));
