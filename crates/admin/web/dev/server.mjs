@@ -23,8 +23,11 @@ const random = chance(3);
 const streams = new Set();
 const SEVERITY = { Normal: 0, Throttle: 1, HalfOpen: 2, Sleep: 3, CacheOnly: 4 };
 
-const rows = (now) => apis.map((api) => api.row(now)).sort((one, other) => SEVERITY[other.state] - SEVERITY[one.state] || other.error_ppm - one.error_ppm || other.waiting - one.waiting);
-const program = () => ({ version: "0.2.0", started: started - 11_520_000, listen: "127.0.0.1:7070", machine: "worker-1", memory_bytes: 17_000_000, pages: streams.size, has_bulk: true });
+/** Worst first, as the contract says. */
+const rankOf = (row) => (SEVERITY[row.state] >= 3 ? 0 : row.state !== "Normal" ? 1 : ["concurrency", "adaptive", "foreign", "cooldown"].includes(row.slow.code) ? 2 : row.slow.code === "idle" ? 4 : 3);
+const waitingOf = (row) => row.waiting + row.jobs;
+const rows = (now) => apis.map((api) => api.row(now)).sort((one, other) => rankOf(one) - rankOf(other) || waitingOf(other) - waitingOf(one) || other.error_ppm - one.error_ppm || (one.name < other.name ? -1 : 1));
+const program = () => ({ version: "0.2.0", started: started - 11_520_000, listen: "127.0.0.1:7070", machine: "worker-1", memory_bytes: 17_000_000, pages: streams.size + 1, has_bulk: true });
 const menu = (now) => ({ apis: rows(now).map(({ name, state, held, waiting, jobs }) => ({ name, state, held: held != null, waiting: waiting + jobs })), api_count: apis.length, queued: 12_408, dead: 143 });
 
 function totals(now) {
@@ -41,7 +44,7 @@ function hello(query, now) {
     return { ...base, totals: totals(now), apis: rows(now), history: history(apis.map((api) => api.name), OVERVIEW, range <= 60_000 ? 1000 : range <= 300_000 ? 5000 : 10_000, now), bulk: bulk(), changes: past.slice(0, 20) };
   }
   if (view === "bulk") {
-    const page = tenantPage({ sort: query.get("sort") ?? "queued", q: query.get("q") ?? "", offset: Number(query.get("offset") ?? 0) });
+    const page = tenantPage({ sort: query.get("sort") ?? "queued", q: query.get("q") ?? "", offset: Number(query.get("offset") ?? 0), most: Number(query.get("most") ?? 50) });
     return { ...base, bulk: bulk(), tenants: page, actions: actions(now), failures: failures(now), machines: machines(), history: { t0: now - 900_000, step_ms: 1000, apis: {}, bulk: bulkHistory() }, apis: rows(now) };
   }
   if (view === "events") {
@@ -80,7 +83,7 @@ setInterval(() => {
       write(response, "calls", { at: now, total: 31, counts: { ok: 26, cache: 8, failed: random.next() < 0.3 ? 3 : 0, throttled: 0, refused: 0 }, samples }, now);
     }
     if (query.get("view") === "bulk" && !query.get("q") && !query.get("offset")) {
-      const page = tenantPage({ sort: query.get("sort") ?? "queued" });
+      const page = tenantPage({ sort: query.get("sort") ?? "queued", most: Number(query.get("most") ?? 50) });
       write(response, "tenants", { rows: page.tenants.slice(0, 8), order: page.tenants.map((row) => row.tenant), matched: page.matched, total: page.total, offset: 0 }, now);
     }
   }
@@ -154,10 +157,10 @@ const server = createServer(async (request, response) => {
     const value = read(url.pathname, url.searchParams, now);
     return value ? json(response, value) : problem(response, 404, "not_found", "nothing has this name: check it");
   }
+  const stream = { query: url.searchParams, response };
   const first = hello(url.searchParams, now);
   if (!first) return problem(response, 404, "unknown_api", "no API has this name: `outflow status` or GET /v1/apis lists them");
   response.writeHead(200, { "Content-Type": "text/event-stream" });
-  const stream = { query: url.searchParams, response };
   streams.add(stream);
   response.on("close", () => streams.delete(stream));
   write(response, "hello", first, now);

@@ -41,7 +41,7 @@ async function inspect(page, name) {
       faults.push(`scrolls sideways: ${wide.map((element) => `${element.tagName}.${element.getAttribute("class")} ${element.textContent.slice(0, 30)}`).join(" | ")}`);
     }
     for (const box of document.querySelectorAll(".tw")) if (width > 1400 && box.scrollWidth > box.clientWidth + 1) faults.push(`table scrolls: ${box.textContent.slice(0, 40)}`);
-    if (document.title.includes("owned") || document.querySelector("main img")) faults.push("a name became markup");
+    if (document.title === "owned" || document.querySelector("main img")) faults.push("a name became markup");
     for (const word of ["undefined", "NaN", "[object", "null"]) if (document.body.innerText.includes(word)) faults.push(`shows ${word}`);
     const rows = document.querySelectorAll("tbody tr").length;
     if (rows > 200) faults.push(`${rows} rows`);

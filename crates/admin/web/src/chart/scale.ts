@@ -44,13 +44,19 @@ function combine(values: readonly Value[], from: number, to: number, take: "mean
   return take === "max" ? max : sum / known;
 }
 
-/** Averages each value with those before it, over `width` slots. */
-export function trailing(values: readonly Value[], width: number): Value[] {
-  let [sum, known] = [0, 0];
+/**
+ * Averages each value with those before it, over `width` slots. A change of state begins anew: the rate of another
+ * state says nothing about this one.
+ */
+export function trailing(values: readonly Value[], width: number, states = ""): Value[] {
+  let [from, sum, known] = [0, 0, 0];
   return values.map((value, index) => {
+    if (index > 0 && states[index] !== states[index - 1]) [from, sum, known] = [index, 0, 0];
     if (value != null) [sum, known] = [sum + value, known + 1];
-    const gone = values[index - width];
-    if (gone != null) [sum, known] = [sum - gone, known - 1];
+    if (index - width >= from) {
+      const gone = values[index - width];
+      if (gone != null) [sum, known] = [sum - gone, known - 1];
+    }
     return value == null ? null : Math.max(0, sum / known);
   });
 }

@@ -50,7 +50,7 @@ export function Table<T>(props: TableProps<T>) {
 }
 
 function heading<T>(column: Column<T>, { sorted, onSort }: TableProps<T>) {
-  const kind = column.right ? "r" : "";
+  const kind = `${column.right ? "r " : ""}${typeof column.kind === "string" ? column.kind : ""}`;
   if (column.sort && onSort) {
     const isSorted = column.sort === sorted;
     return (

@@ -27,7 +27,7 @@ const Entry = memo<{ change: Change; ofOne: boolean }>(
   ({ change, ofOne }) => (
     <li>
       <time class="fnt" dateTime={new Date(change.at).toISOString()}>{clock(change.at)}</time>
-      <span>{ofOne && change.state ? <StateLabel state={change.state} /> : <Subject change={change} />}</span>
+      <span>{ofOne && change.state ? <StateLabel state={change.state} /> : <Subject change={change} ofOne={ofOne} />}</span>
       <span>
         <Code text={ofOne ? capital(change.text) : change.text} /> {change.reason && <span class="sub m">{change.reason}</span>}
       </span>
@@ -37,9 +37,9 @@ const Entry = memo<{ change: Change; ofOne: boolean }>(
 );
 
 /** What changed, with a link to it. */
-function Subject({ change }: { change: Change }) {
+function Subject({ change, ofOne }: { change: Change; ofOne: boolean }) {
   const { state, api, tenant, action, kind } = change;
-  const [name, href] = tenant ? [tenant, toTenant(tenant)] : action ? [action, toAction(action)] : api ? [api, toApi(api)] : [kind, ""];
+  const [name, href] = ofOne ? [kind, ""] : tenant ? [tenant, toTenant(tenant)] : action ? [action, toAction(action)] : api ? [api, toApi(api)] : [kind, ""];
   return (
     <span class="state">
       {state ? <StateGlyph state={state} /> : kind === "operator" && <Lock />}

@@ -36,7 +36,7 @@ export function ApiCharts({ api, history, changes }: { api: Api; history: Histor
   const perSlot = 1000 / step;
   const width = Math.max(1, Math.round(api.rate.window_ms / step));
   // The average over the limit's window begins before the first slot that is shown.
-  const sent = trailing((whole.sent ?? []).map((value) => scaled(value, perSlot)), width).slice(-length);
+  const sent = trailing((whole.sent ?? []).map((value) => scaled(value, perSlot)), width, whole.state).slice(-length);
   const configured = api.rate.configured_per_s;
   const steady = new Array<Value>(length).fill(configured);
   const effective = series.effective_per_s ?? [];
@@ -50,7 +50,7 @@ export function ApiCharts({ api, history, changes }: { api: Api; history: Histor
           { name: "sent", values: sent, format: rate, mark: "ln c-bl", line: "rate", area: "rate-area" },
           ...(configured == null ? [] : [
             { name: "in effect", values: effective, format: (value: number) => `${limitNumber(value)}/s`, mark: "so", line: "effective" },
-            { name: "configured", values: steady, format: (value: number) => `${limitNumber(value)}/s`, mark: "da", line: "configured" },
+            { name: "configured", values: steady, format: (value: number) => `${limitNumber(value)}/s`, mark: "dt", line: "configured" },
           ]),
         ]} />
       <Chart {...common} title="Waiting"
@@ -75,7 +75,7 @@ export function ApiCharts({ api, history, changes }: { api: Api; history: Histor
 }
 
 function layer(name: string, values: readonly Value[] | undefined, perSlot: number, mark: string, area: string, texture?: string) {
-  const scaledValues = (values ?? []).map((value) => scaled(value, perSlot));
+  const scaledValues = trailing((values ?? []).map((value) => scaled(value, perSlot)), Math.round(OUTCOME_WINDOW * perSlot));
   return { name, values: scaledValues, format: (value: number) => perSecond(value), mark, area, ...(texture && { texture }) };
 }
 
@@ -89,8 +89,11 @@ function added(...columns: (readonly Value[] | undefined)[]): Value[] {
   });
 }
 
-/** Notes of the state changes that carry a reason, the last five. */
+/** Single outcomes of a slow API would flicker; ten seconds are a rate. */
+const OUTCOME_WINDOW = 10;
+
+/** Notes of the last three changes for the worse. */
 function marksOf(changes: Change[]): ChartMark[] {
-  const moved = changes.filter((change) => change.kind === "state" && (change.state === "Throttle" || change.state === "Sleep") && change.reason);
-  return moved.slice(0, 3).map((change) => ({ at: change.at, text: (change.reason ?? "").replaceAll("_", " ") }));
+  const worse = changes.filter((change) => change.kind === "state" && (change.state === "Throttle" || change.state === "Sleep") && change.reason && !/_ok$|over$|forced|released/.test(change.reason));
+  return worse.slice(0, 3).map((change) => ({ at: change.at, text: (change.reason ?? "").replaceAll("_", " ") }));
 }

@@ -3,7 +3,7 @@
 import type { Api, Limit, LimitHolder } from "../api";
 import { changeVariable } from "../dialog/changes";
 import { FillBar } from "../part/meter";
-import { Empty, Key, Pane, Sentence } from "../part/pane";
+import { Code, Empty, Key, Pane, Sentence } from "../part/pane";
 import { type Column, Table } from "../part/table";
 import { to } from "../route";
 import { count, percent, plural, rateText, share, span } from "../text/format";
@@ -55,7 +55,7 @@ export function Limits({ api }: { api: Api }) {
           <Key mark="c-ok">used</Key><Key mark="c-am">≥ 90 %</Key><Key mark="tick">peak</Key><Key mark="tick dotted">predicted for the next window</Key>
         </span>
         {rows.map(({ limit }, index) => limit.drift ? <DriftNote key={index} api={api} limit={limit} /> : limit.lowered && (
-          <Sentence key={index} tone="amber" lead={`${rateText(limit.configured)} is lowered.`} text={limit.lowered} />
+          <Sentence key={index} tone="amber" lead={`${rateText(limit.configured)} is lowered.`} text={<Code text={limit.lowered} />} />
         ))}
       </div>
     </Pane>
@@ -68,7 +68,7 @@ function DriftNote({ api, limit }: { api: Api; limit: Limit }) {
   const text = `The API grants ${rateText(drift.evidence)}, not ${rateText(drift.configured)}, for ${span(drift.lasting_ms)}.`;
   return (
     <div class="row">
-      <Sentence tone="amber" lead="Found by evidence:" text={`${text} ${limit.lowered ?? ""}`} />
+      <Sentence tone="amber" lead="Found by evidence:" text={<Code text={`${text} ${limit.lowered ?? ""}`} />} />
       <button type="button" class="btn s" onClick={() => changeVariable(api)}>Change the limit…</button>
     </div>
   );

@@ -12,7 +12,7 @@ import { range, Top } from "../part/top";
 import { route, setQuery, to } from "../route";
 import { count, percent, perSecond, span } from "../text/format";
 import { ActionsPane, FailuresPane, MachinesPane } from "./bulk_panes";
-import { TENANT_PAGE, TenantsPane } from "./bulk_tenants";
+import { TenantsPane, tenantPageSize } from "./bulk_tenants";
 import { LinkBanner } from "./shell";
 import { WaitCauses } from "./wait_causes";
 
@@ -49,7 +49,7 @@ export function BulkView() {
 /** Stream of the view; the server sorts and searches the tenants. */
 export function bulkStream(): string {
   const { query } = route.value;
-  return address("/v1/stream", { view: "bulk", sort: query.get("sort") ?? "queued", q: query.get("q"), offset: query.get("offset"), most: TENANT_PAGE });
+  return address("/v1/stream", { view: "bulk", sort: query.get("sort") ?? "queued", q: query.get("q"), offset: query.get("offset"), most: tenantPageSize() });
 }
 
 function NoBulk() {

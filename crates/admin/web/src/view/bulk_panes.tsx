@@ -96,7 +96,7 @@ const FAILURES: Column<FailureReason>[] = [
   { name: "Reason", cell: (row) => row.reason, kind: "words" },
   { name: "Jobs", cell: (row) => count(row.jobs), right: true },
   { name: "15 min", cell: (row) => (row.recent ? count(row.recent) : "–"), right: true, kind: (row) => (row.recent ? "warn" : "") },
-  { name: "Tenants", cell: (row) => <Names names={row.tenants} />, kind: "mut" },
+  { name: "Tenants", cell: (row) => <Names names={row.tenants} />, kind: "mut names" },
   { name: "Last", cell: (row) => minute(row.last, Date.now()), right: true, kind: "nw" },
   { name: "Letters", quiet: true, cell: (row) => <a class="l" href={to("dead", { reason: row.reason })}>Show</a>, right: true },
 ];

@@ -10,8 +10,10 @@ import { type Column, Table } from "../part/table";
 import { route, setQuery, toTenant } from "../route";
 import { count, perSecond, share, span } from "../text/format";
 
-/** Rows of a page. */
-export const TENANT_PAGE = 50;
+/** Rows of a page: a screen, or more on demand. */
+const PAGE_SIZES = { few: 12, many: 50 };
+
+export const tenantPageSize = (): number => (route.value.query.get("rows") === "many" ? PAGE_SIZES.many : PAGE_SIZES.few);
 
 const SORTS: [TenantSort, string][] = [
   ["queued", "most queued"], ["rate", "slowest"], ["unfair", "furthest from fair"], ["eta", "longest ETA"], ["name", "name"],
@@ -19,16 +21,16 @@ const SORTS: [TenantSort, string][] = [
 
 const COLUMNS: Column<Tenant>[] = [
   { name: "Tenant", cell: (row) => <><a href={toTenant(row.tenant)}><b>{row.tenant}</b></a>{row.paused && <span class="sub"> paused</span>}</>, sort: "name", kind: "name" },
-  { name: "Weight", cell: (row) => row.weight, right: true },
+  { name: "Weight", cell: (row) => row.weight, right: true, kind: "opt" },
   { name: "Share vs fair share", cell: (row) => <Share tenant={row} />, sort: "unfair", kind: "share" },
   { name: "Rate", cell: (row) => `${perSecond(row.rate_per_s)}/s`, right: true, sort: "rate" },
-  { name: "Rate cap", cell: (row) => row.rate ?? "–", right: true },
+  { name: "Rate cap", cell: (row) => row.rate ?? "–", right: true, kind: "opt" },
   { name: "Queued", cell: (row) => count(row.jobs.queued), right: true, sort: "queued" },
-  { name: "15 min", cell: (row) => (row.queued_history.length ? <MiniLine values={row.queued_history} /> : "–"), kind: "hide-s" },
+  { name: "15 min", cell: (row) => (row.queued_history.length ? <MiniLine values={row.queued_history} /> : "–"), kind: "opt" },
   { name: "Congestion", cell: (row) => <Level level={row.congestion} /> },
-  { name: "Throttles a job", cell: (row) => (row.throttles_ppm / 1_000_000).toFixed(2), right: true },
+  { name: "Throttles a job", cell: (row) => (row.throttles_ppm / 1_000_000).toFixed(2), right: true, kind: "opt" },
   { name: "Waits for", cell: (row) => waitText(row), kind: (row) => `waits ${waitTone(row)}` },
-  { name: "ETA", cell: (row) => (row.jobs.queued + row.jobs.in_flight ? span(row.eta_ms) : "done"), right: true, sort: "eta", kind: "nw" },
+  { name: "ETA", cell: (row) => etaOf(row), right: true, sort: "eta", kind: "nw" },
   { name: "Control", quiet: true, cell: (row) => <Control tenant={row} />, right: true },
 ];
 
@@ -46,6 +48,11 @@ export function waitText(tenant: Tenant): string {
   return tenant.jobs.in_flight ? `nothing, ${count(tenant.jobs.in_flight)} in flight` : "nothing";
 }
 
+function etaOf({ jobs, eta_ms }: Tenant): string {
+  if (jobs.queued + jobs.in_flight === 0) return "done";
+  return eta_ms === 0 ? "now" : span(eta_ms);
+}
+
 function waitTone(tenant: Tenant): string {
   const code = tenant.waits?.code;
   if (code === "asleep" || code === "store") return "bad";
@@ -60,6 +67,7 @@ function Control({ tenant }: { tenant: Tenant }) {
 
 export function TenantsPane({ page, active }: { page: Tenants; active: number }) {
   const sort = route.value.query.get("sort") ?? "queued";
+  const size = tenantPageSize();
   const order = (next: string): void => setQuery({ sort: next, offset: "" });
   const aside = (
     <>
@@ -72,9 +80,11 @@ export function TenantsPane({ page, active }: { page: Tenants; active: number })
   return (
     <Pane title="Tenants" aside={aside}>
       {page.tenants.length
-        ? <Table cards caption="Tenants with their shares" columns={COLUMNS} rows={page.tenants.slice(0, TENANT_PAGE)} id={(row) => row.tenant} sorted={sort} onSort={order} />
+        ? <Table cards caption="Tenants with their shares" columns={COLUMNS} rows={page.tenants.slice(0, size)} id={(row) => row.tenant} sorted={sort} onSort={order} />
         : <Empty>{page.total ? "No tenant matches." : "No tenant has jobs."}</Empty>}
-      <RankPager offset={page.offset} shown={page.tenants.length} matched={page.matched} size={TENANT_PAGE} onMove={(offset) => setQuery({ offset: offset ? String(offset) : "" })} />
+      <RankPager offset={page.offset} shown={Math.min(size, page.tenants.length)} matched={page.matched} size={size} onMove={(offset) => setQuery({ offset: offset ? String(offset) : "" })}>
+        <button type="button" class="btn s" onClick={() => setQuery({ rows: size === PAGE_SIZES.few ? "many" : "", offset: "" })}>{size === PAGE_SIZES.few ? `Show ${PAGE_SIZES.many} rows` : "Show fewer"}</button>
+      </RankPager>
     </Pane>
   );
 }

@@ -63,7 +63,7 @@ function Actions({ job, reload }: { job: Job; reload: () => void }) {
 const ATTEMPTS: Column<JobAttempt>[] = [
   { name: "#", cell: (row) => row.number, right: true },
   { name: "Sent", cell: (row) => precise(row.sent) },
-  { name: "Machine", cell: (row) => row.machine ?? "–" },
+  { name: "Machine", cell: (row) => row.machine ?? "–", kind: "nw" },
   { name: "Response", cell: (row) => <><span class={row.is_failure ? "bad" : ""}>{row.result ?? "in flight"}</span> {row.text}</>, kind: "words" },
   { name: "Waited", cell: (row) => span(row.waited_ms), right: true },
   { name: "Took", cell: (row) => span(row.took_ms), right: true },

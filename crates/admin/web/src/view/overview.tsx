@@ -164,7 +164,7 @@ function Spark({ api, history }: { api: ApiRow; history: History }) {
   const series = history.apis[api.name] ?? {};
   const step = history.step_ms;
   const window = Math.max(1, Math.round(api.rate.window_ms / step));
-  const sent = trailing((series.sent ?? []).map((value) => (value == null ? null : (value * 1000) / step)), window);
+  const sent = trailing((series.sent ?? []).map((value) => (value == null ? null : (value * 1000) / step)), window, series.state);
   const { effective_per_s: effective, configured_per_s: configured } = api.rate;
   const { value } = spanParts(range.value);
   const label = `Rate of the last ${value}: now ${perSecond(api.rate.sent_per_s)} a second, limit in effect ${effective ?? "none"}, configured ${configured ?? "none"}`;
