@@ -39,7 +39,7 @@ export function ActionView() {
           <JobCountsPane jobs={jobs} filter={{ action: name }} />
           <Pane title="Action" padded><Facts list={facts(action)} /></Pane>
         </div>
-        <div class="g2">
+        <div class="g2 tables">
           {isOpen(action) && action.wait_causes && <Pane title="What its jobs wait for" padded><WaitCauses causes={action.wait_causes} queued={jobs.queued} /></Pane>}
           {failures && <FailuresPane failures={failures} />}
         </div>

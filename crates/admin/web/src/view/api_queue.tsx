@@ -9,11 +9,11 @@ import { count, perSecond, span } from "../text/format";
 
 const QUEUE: Column<QueueRow>[] = [
   { name: "#", cell: (row) => row.position, right: true },
-  { name: "Call", cell: (row) => <CallName row={row} />, kind: "m" },
-  { name: "Group", cell: (row) => row.group },
-  { name: "Priority", cell: (row) => row.priority },
+  { name: "Call", cell: (row) => <CallName row={row} />, kind: "m words" },
+  { name: "Group", cell: (row) => row.group, kind: "dk" },
+  { name: "Priority", cell: (row) => row.priority, kind: "dk" },
   { name: "Waits for", cell: (row) => row.text },
-  { name: "Waited", cell: (row) => span(row.waited_ms), right: true },
+  { name: "Waited", cell: (row) => span(row.waited_ms), right: true, kind: "dk" },
   { name: "Goes in", cell: (row) => span(row.eta_ms), right: true },
 ];
 
@@ -28,7 +28,7 @@ export function Waiting({ queue }: { queue: Queue }) {
   return (
     <Pane title="Queue" aside={aside}>
       {shown
-        ? <Table cards caption="Waiting calls, the next first" columns={QUEUE} rows={queue.rows} id={(row) => row.request_id ?? String(row.position)} />
+        ? <Table caption="Waiting calls, the next first" columns={QUEUE} rows={queue.rows} id={(row) => row.request_id ?? String(row.position)} />
         : <Empty>No call waits.</Empty>}
     </Pane>
   );
@@ -40,11 +40,11 @@ export function Groups({ api }: { api: Api }) {
     { name: "State", cell: (group) => <GroupState health={healthOf(api, group)} /> },
     { name: "Rate", cell: (group) => `${perSecond(group.rate_per_s)}/s`, right: true },
     { name: "Waiting", cell: (group) => count(group.waiting), right: true },
-    { name: "Admitted", cell: (group) => count(group.admitted), right: true },
-    { name: "Refused", cell: (group) => count(group.refused), right: true },
-    { name: "p95 wait", cell: (group) => span(group.wait_p95_ms), right: true },
+    { name: "Admitted", cell: (group) => count(group.admitted), right: true, kind: "dk" },
+    { name: "Refused", cell: (group) => count(group.refused), right: true, kind: "dk" },
+    { name: "p95 wait", cell: (group) => span(group.wait_p95_ms), right: true, kind: "dk" },
   ];
-  return <Pane title="Groups"><Table cards caption={`Groups of ${api.name}`} columns={columns} rows={api.groups} id={(group) => group.name} /></Pane>;
+  return <Pane title="Groups"><Table caption={`Groups of ${api.name}`} columns={columns} rows={api.groups} id={(group) => group.name} /></Pane>;
 }
 
 /** Finds the state of a group: its own, or that of the API. */

@@ -37,7 +37,7 @@ export function BulkView() {
         </div>
         {model.tenants && <TenantsPane page={model.tenants} active={bulk.active_tenants} />}
         {model.actions && <ActionsPane actions={model.actions.actions} total={model.actions.total} />}
-        <div class="g2">
+        <div class="g2 tables">
           {model.failures && <FailuresPane failures={model.failures} />}
           {model.machines && <MachinesPane machines={model.machines.machines} bulk={bulk} />}
         </div>

@@ -16,7 +16,7 @@ const ACTIONS: Column<Action>[] = [
   { name: "Progress", cell: (action) => <Progress action={action} />, kind: "progress" },
   { name: "Done", cell: (action) => <>{count(action.jobs.done)} / {count(action.jobs.total)}</>, right: true },
   { name: "Failed", cell: (action) => <Failed action={action} />, right: true },
-  { name: "Rate", cell: (action) => (isOpen(action) ? `${perSecond(action.rate_per_s)}/s` : "–"), right: true },
+  { name: "Rate", cell: (action) => (isOpen(action) ? `${perSecond(action.rate_per_s)}/s` : "–"), right: true, kind: "opt" },
   { name: "ETA", cell: (action) => etaOf(action), right: true, kind: "nw" },
   { name: "Deadline", cell: (action) => deadlineOf(action), right: true, kind: (action) => (action.late_ms ? "bad nw" : "nw") },
   { name: "Control", quiet: true, cell: (action) => <Control action={action} />, right: true },
@@ -116,7 +116,7 @@ export function FailuresPane({ failures }: { failures: Failures }) {
 }
 
 const MACHINES: Column<Machine>[] = [
-  { name: "Machine", cell: (row) => <>{row.name}{row.here && <span class="sub"> this one</span>}</> },
+  { name: "Machine", cell: (row) => <>{row.name}{row.here && <span class="sub"> this one</span>}</>, kind: "name" },
   { name: "Workers", cell: (row) => (row.lease_ms ? `${row.busy} / ${row.workers}` : "–"), right: true },
   { name: "Rate", cell: (row) => (row.rate_per_s == null ? "–" : `${perSecond(row.rate_per_s)}/s`), right: true },
   { name: "Start lag p99", cell: (row) => (row.start_lag_p99_ms == null ? "–" : `${row.start_lag_p99_ms} ms`), right: true },

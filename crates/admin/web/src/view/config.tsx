@@ -14,7 +14,7 @@ import { LinkBanner } from "./shell";
 const COLUMNS: Column<ConfigValue>[] = [
   { name: "Key", cell: (row) => row.key, kind: "m words" },
   { name: "Value", cell: (row) => row.value ?? "–", kind: "m words" },
-  { name: "From", cell: (row) => (row.origin === "default" ? "default" : row.from), kind: (row) => (row.origin === "default" ? "fnt words" : row.origin === "runtime" ? "warn words" : "mut words") },
+  { name: "From", cell: (row) => (row.origin === "default" ? "default" : row.from), kind: (row) => (row.origin === "default" ? "fnt from" : row.origin === "runtime" ? "warn from" : "mut from") },
 ];
 
 const MOST = 300;

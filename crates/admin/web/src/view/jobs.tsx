@@ -23,9 +23,8 @@ const WORDS: Record<JobStateName, string> = {
 
 const COLUMNS: Column<JobRow>[] = [
   { name: "Job", cell: (row) => <a href={toJob(row.id)}>{row.id}</a>, kind: "m name" },
-  { name: "State", cell: (row) => capital(WORDS[row.state] ?? row.state) },
   { name: "Tenant", cell: (row) => <a href={toTenant(row.tenant)}>{row.tenant}</a> },
-  { name: "Action", cell: (row) => (row.action ? <a href={toAction(row.action)}>{row.action}</a> : "–") },
+  { name: "Action", cell: (row) => (row.action ? <a href={toAction(row.action)}>{row.action}</a> : "–"), kind: "name" },
   { name: "Call", cell: (row) => callOf(row), kind: "m words" },
   { name: "API", cell: (row) => row.api ?? "handler" },
   { name: "Priority", cell: (row) => row.priority },
