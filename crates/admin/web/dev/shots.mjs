@@ -40,7 +40,7 @@ async function inspect(page, name) {
       const wide = [...document.querySelectorAll("main *")].filter((element) => element.getBoundingClientRect().right > width + 1).slice(0, 3);
       faults.push(`scrolls sideways: ${wide.map((element) => `${element.tagName}.${element.getAttribute("class")} ${element.textContent.slice(0, 30)}`).join(" | ")}`);
     }
-    for (const box of document.querySelectorAll(".tw")) if (width > 1400 && box.scrollWidth > box.clientWidth + 1) faults.push(`table scrolls: ${box.textContent.slice(0, 40)}`);
+    for (const box of document.querySelectorAll(".tw")) if (width !== 1024 && box.scrollWidth > box.clientWidth + 1) faults.push(`table scrolls: ${box.textContent.slice(0, 40)}`);
     if (document.title === "owned" || document.querySelector("main img")) faults.push("a name became markup");
     for (const word of ["undefined", "NaN", "[object", "null"]) if (document.body.innerText.includes(word)) faults.push(`shows ${word}`);
     const rows = document.querySelectorAll("tbody tr").length;

@@ -172,7 +172,7 @@ function Drawing(props: ChartProps & { width: number; height: number }) {
           </g>
         );
       })}
-      {props.marks?.filter((mark) => mark.at >= t0 && mark.at <= end).map((mark) => (
+      {apart(props.marks?.filter((mark) => mark.at >= t0 && mark.at <= end) ?? [], x).map((mark) => (
         <g key={mark.at}>
           <path class="mark" d={`M${x(mark.at).toFixed(1)} ${TOP}V${height - BOTTOM}`} />
           <text x={x(mark.at) > width * 0.8 ? x(mark.at) - 4 : x(mark.at) + 4} y={TOP + 9} text-anchor={x(mark.at) > width * 0.8 ? "end" : "start"}>{mark.text}</text>
@@ -181,6 +181,13 @@ function Drawing(props: ChartProps & { width: number; height: number }) {
     </>
   );
 }
+
+/** Leaves out notes that would lie on one another; the newest stay. */
+function apart(marks: ChartMark[], x: (at: number) => number): ChartMark[] {
+  return marks.filter((mark, index) => marks.slice(0, index).every((newer) => x(newer.at) - x(mark.at) > NOTE_WIDTH));
+}
+
+const NOTE_WIDTH = 84;
 
 /** Adds each layer to those below it. */
 function sums(layers: Value[][]): Value[][] {

@@ -93,7 +93,7 @@ export function ActionsPane({ actions, total }: { actions: Action[]; total: numb
 }
 
 const FAILURES: Column<FailureReason>[] = [
-  { name: "Reason", cell: (row) => row.reason, kind: "words" },
+  { name: "Reason", cell: (row) => row.reason, kind: "name words" },
   { name: "Jobs", cell: (row) => count(row.jobs), right: true },
   { name: "15 min", cell: (row) => (row.recent ? count(row.recent) : "–"), right: true, kind: (row) => (row.recent ? "warn" : "") },
   { name: "Tenants", cell: (row) => <Names names={row.tenants} />, kind: "mut names" },

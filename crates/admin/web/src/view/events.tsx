@@ -78,8 +78,8 @@ const CALLS: Column<CallRow>[] = [
   { name: "API", cell: (call) => call.api },
   { name: "Call", cell: (call) => <a href={toCall(call.request_id)}>{call.method} {call.path}</a>, kind: "m words" },
   { name: "Status", cell: (call) => statusOf(call), kind: (call) => (call.kind === "failed" || call.kind === "refused" ? "bad nw" : "nw") },
-  { name: "Waited", cell: (call) => (call.waited_ms ? span(call.waited_ms) : "0"), right: true, kind: "nw" },
-  { name: "Took", cell: (call) => span(call.latency_ms), right: true, kind: "nw" },
+  { name: "Waited", cell: (call) => (call.waited_ms ? span(call.waited_ms) : "0"), right: true, kind: "nw dk" },
+  { name: "Took", cell: (call) => span(call.latency_ms), right: true, kind: "nw dk" },
 ];
 
 function statusOf(call: CallRow): string {

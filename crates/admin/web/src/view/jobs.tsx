@@ -24,7 +24,7 @@ const WORDS: Record<JobStateName, string> = {
 const COLUMNS: Column<JobRow>[] = [
   { name: "Job", cell: (row) => <a href={toJob(row.id)}>{row.id}</a>, kind: "m name" },
   { name: "Tenant", cell: (row) => <a href={toTenant(row.tenant)}>{row.tenant}</a> },
-  { name: "Action", cell: (row) => (row.action ? <a href={toAction(row.action)}>{row.action}</a> : "–"), kind: "name" },
+  { name: "Action", cell: (row) => (row.action ? <a href={toAction(row.action)}>{row.action}</a> : "–"), kind: "tag" },
   { name: "Call", cell: (row) => callOf(row), kind: "m words" },
   { name: "API", cell: (row) => row.api ?? "handler" },
   { name: "Priority", cell: (row) => row.priority },
