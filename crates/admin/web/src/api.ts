@@ -257,7 +257,10 @@ export interface BulkSeries {
   capacity_per_s: (number | null)[];
 }
 
-/** `GET /v1/history?api=&columns=&step_ms=&since=`. All arrays have equal length. */
+/**
+ * `GET /v1/history?api=&columns=&step_ms=&since=`. All arrays have equal length. `t0` is a multiple of `step_ms`, so that
+ * histories fit together; the last slot may be incomplete.
+ */
 export interface History {
   t0: number;
   step_ms: number;
@@ -720,6 +723,8 @@ export interface Tick {
   totals?: Totals;
   /** Changed rows as a whole. */
   apis?: ApiRow[];
+  /** Past of APIs that entered the rows with this second. */
+  history?: History;
   /** Names in the new order, if it changed. */
   order?: string[];
   /** Changed members of the API. */

@@ -1,6 +1,6 @@
 // Start of the page: opens the stream of the current view and draws it.
 
-import { computed, effect } from "@preact/signals";
+import { computed, effect, untracked } from "@preact/signals";
 import { render } from "preact";
 import { shown } from "./model/store";
 import { followVisibility, watch } from "./net/link";
@@ -58,7 +58,10 @@ function titleOf(): string {
 followHash();
 followKeys();
 followVisibility();
-effect(() => watch(streamOf()));
+effect(() => {
+  const path = streamOf();
+  untracked(() => watch(path));
+});
 effect(() => {
   document.title = titleOf();
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ago, bytes, clock, count, limitNumber, minute, perSecond, percent, plural, rateText, share, short, span } from "../src/text/format";
+import { ago, bytes, clock, count, exactSpan, limitNumber, minute, perSecond, percent, plural, rateText, share, short, span } from "../src/text/format";
 
 // Each unit with its borders: rounding must not give "60 s" or "1000 ms".
 test("spans have one form", () => {
@@ -11,6 +11,7 @@ test("spans have one form", () => {
   for (const [ms, text] of cases) assert.equal(span(ms), text);
   assert.equal(span(null), "–");
   assert.equal(span(-5), "0 ms");
+  assert.deepEqual([exactSpan(34), exactSpan(5020), exactSpan(100_000), exactSpan(null)], ["34 ms", "5.02 s", "1 min 40 s", "–"]);
 });
 
 test("numbers have separators and as many digits as they need", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { History } from "../src/api";
-import { appendSlots, historyEnd, mergeHistory, slotCount } from "../src/model/history";
+import { appendSlots, historyEnd, joinHistory, mergeHistory, slotCount } from "../src/model/history";
 
 const past = (t0: number, sent: (number | null)[], state: string, step_ms = 1000): History => ({ t0, step_ms, apis: { shop: { sent, state } }, bulk: null });
 
@@ -48,6 +48,13 @@ test("a new API has no data before its first slot", () => {
   const grown = appendSlots(past(0, [1, 2], "NN"), 3000, { shop: { sent: 3, state: "N" }, tmdb: { sent: 1, state: "N" } }, null, 900);
   assert.deepEqual(grown.apis["tmdb"], { sent: [null, null, 1], state: "..N" });
   assert.deepEqual([slotCount(grown), historyEnd(grown)], [3, 3000]);
+});
+
+// Its history begins a slot later, and ends a slot later too.
+test("an API that enters the rows brings its past", () => {
+  const fresh: History = { t0: 1000, step_ms: 1000, apis: { tmdb: { sent: [5, 6, 7], state: "NTS" } }, bulk: null };
+  const joined = joinHistory(past(0, [1, 2, 3], "NNN"), fresh);
+  assert.deepEqual(joined.apis, { shop: { sent: [1, 2, 3], state: "NNN" }, tmdb: { sent: [null, 5, 6], state: ".NT" } });
 });
 
 test("bulk counts follow their own columns", () => {

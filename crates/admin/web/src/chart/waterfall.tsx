@@ -1,7 +1,7 @@
 // Parts of a call or a job over time.
 
 import type { CallPart, PartCode } from "../api";
-import { span } from "../text/format";
+import { exactSpan } from "../text/format";
 
 const MARKS: Record<PartCode, string> = {
   queue: "c-gr",
@@ -26,7 +26,7 @@ export function Waterfall({ parts, label }: { parts: CallPart[]; label: string }
             <span class="wf-line" aria-hidden="true">
               <i class={MARKS[part.code]} style={{ left: percent(part.from_ms / end), width: percent(Math.max(0, to - part.from_ms) / end) }} />
             </span>
-            <span class="r">{span(to - part.from_ms)}</span>
+            <span class="r">{exactSpan(to - part.from_ms)}</span>
           </li>
         );
       })}

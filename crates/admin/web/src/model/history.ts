@@ -56,6 +56,24 @@ function head(values: readonly Value[] | undefined, length: number): Value[] {
   return [...kept, ...new Array<Value>(length - kept.length).fill(null)];
 }
 
+/** Adds the past of further APIs to a history of the same step. */
+export function joinHistory(history: History, fresh: History): History {
+  if (history.step_ms !== fresh.step_ms) return history;
+  const [length, lead] = [slotCount(history), Math.round((fresh.t0 - history.t0) / history.step_ms)];
+  const apis = { ...history.apis };
+  for (const [name, series] of Object.entries(fresh.apis)) apis[name] = fitSeries(series, lead, length);
+  return { ...history, apis };
+}
+
+/** Moves a series by some slots and gives it a length; slots without data are empty. */
+function fitSeries(series: Series, lead: number, length: number): Series {
+  const fitted: Series = {};
+  const fit = (values: readonly Value[]): Value[] => Array.from({ length }, (_, index) => values[index - lead] ?? null);
+  for (const [name, values] of columns(series)) fitted[name] = fit(values);
+  if (series.state !== undefined) fitted.state = Array.from({ length }, (_, index) => series.state?.[index - lead] ?? ".").join("");
+  return fitted;
+}
+
 /** Drops the oldest slots above a number. */
 export function trimHistory(history: History, most: number): History {
   const extra = slotCount(history) - most;

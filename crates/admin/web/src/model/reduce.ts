@@ -4,7 +4,7 @@ import type {
   Action, Actions, Api, ApiRow, Bulk, CallRow, CallsFrame, Change, Failures, Frame, Hello, History, Machines, Menu, Program,
   Queue, TenantsFrame, Tenants, Tick, Totals,
 } from "../api";
-import { appendSlots, mergeHistory } from "./history";
+import { appendSlots, joinHistory, mergeHistory } from "./history";
 
 /** Everything that the stream has told the page about one view. */
 export interface Model {
@@ -98,9 +98,10 @@ function tick(model: Model, tick: Tick): Model {
   if (tick.actions) next.actions = tick.actions;
   if (tick.failures) next.failures = tick.failures;
   if (tick.machines) next.machines = tick.machines;
-  if (model.history && (tick.slots || tick.bulk_slot)) {
-    const most = model.history.step_ms === 1000 ? MOST_SLOTS : Math.round(900_000 / model.history.step_ms);
-    next.history = appendSlots(model.history, tick.at, tick.slots ?? {}, tick.bulk_slot ?? null, most);
+  if (model.history && tick.history) next.history = joinHistory(model.history, tick.history);
+  if (next.history && (tick.slots || tick.bulk_slot)) {
+    const most = Math.min(MOST_SLOTS, Math.round(900_000 / next.history.step_ms));
+    next.history = appendSlots(next.history, tick.at, tick.slots ?? {}, tick.bulk_slot ?? null, most);
   }
   return next;
 }

@@ -73,6 +73,11 @@ export function span(ms: number | null | undefined): string {
   return unit ? `${value} ${unit}` : value;
 }
 
+/** Formats a span where its digits matter: 5.02 s. */
+export function exactSpan(ms: number | null | undefined): string {
+  return ms == null || ms < 999.5 || ms >= 99_995 ? span(ms) : `${(ms / 1000).toFixed(2)} s`;
+}
+
 function longSpan(seconds: number): string {
   const [minutes, hours, days] = [Math.floor(seconds / 60), Math.floor(seconds / 3600), Math.floor(seconds / 86_400)];
   if (minutes < 60) return two(minutes, "min", seconds % 60, "s");

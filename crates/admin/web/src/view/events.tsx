@@ -12,6 +12,7 @@ import { type Column, Table } from "../part/table";
 import { Timeline } from "../part/timeline";
 import { Top } from "../part/top";
 import { route, setQuery, toCall } from "../route";
+import { matchesCall, parseCallFilter } from "../text/call_filter";
 import { clock, count, span } from "../text/format";
 import { LinkBanner } from "./shell";
 
@@ -20,20 +21,25 @@ const KINDS: [ChangeKind, string][] = [["state", "State"], ["limit", "Limits"], 
 export function EventsView() {
   const model = shown.value;
   const { query } = route.value;
-  const [q, api] = [query.get("q") ?? "", query.get("api") ?? ""];
+  const q = query.get("q") ?? "";
+  const filter = parseCallFilter(q);
+  const api = query.get("api") ?? filter.api;
+  const words = filter.words.join(" ");
   const hidden = new Set((query.get("hide") ?? "").split(",").filter(Boolean));
-  const title = <Top title="Events" actions={<Search label="api, path, status or words" value={q} onSearch={(text) => setQuery({ q: text })} />} />;
+  const title = <Top title="Events" actions={<Search label="api:openai status:5xx waited>1s" value={q} onSearch={(text) => setQuery({ q: text })} />} note={<kbd class="dk" title="Key of the search">/</kbd>} />;
+  const isFiltered = Boolean(words || api);
   // The stream has the newest changes; older ones that match a search come by a request.
-  const { value: found } = useResource<Changes>(q || api ? address("/v1/changes", { q, api, most: 200 }) : "", 5000);
+  const { value: found } = useResource<Changes>(isFiltered ? address("/v1/changes", { q: words, api, most: 200 }) : "", 5000);
   if (!model || model.view !== "events") return <>{title}<LinkBanner /><Empty>Loading…</Empty></>;
-  const changes = (q || api ? (found?.changes ?? []) : model.changes).filter((change) => !hidden.has(change.kind));
-  const calls = model.calls.filter((call) => matches(call, q, api));
+  const known = isFiltered ? (found?.changes ?? []) : model.changes;
+  const changes = known.filter((change) => !hidden.has(change.kind));
+  const calls = model.calls.filter((call) => (!api || call.api === api) && matchesCall(call, filter));
   return (
     <>
       {title}
       <div class="stack">
         <LinkBanner />
-        <Filters changes={q || api ? (found?.changes ?? []) : model.changes} hidden={hidden} api={api} names={model.menu.apis.map((one) => one.name)} />
+        <Filters changes={known} hidden={hidden} api={api} names={model.menu.apis.map((one) => one.name)} />
         <div class="g2 start">
           <Pane title="Changes" aside={<span class="mut">last 1,000 kept</span>}>
             {changes.length ? <Timeline changes={changes.slice(0, 60)} /> : <Empty>Nothing matches.</Empty>}
@@ -66,13 +72,6 @@ function Filters({ changes, hidden, api, names }: { changes: Change[]; hidden: S
   );
 }
 
-/** Returns true if every word of the filter occurs in the call. */
-export function matches(call: CallRow, q: string, api: string): boolean {
-  if (api && call.api !== api) return false;
-  const text = `${call.api} ${call.group ?? ""} ${call.method} ${call.path} ${call.status} ${call.code ?? ""} ${call.reason ?? ""} ${call.text} ${call.request_id}`.toLowerCase();
-  return q.toLowerCase().split(/\s+/).every((word) => text.includes(word));
-}
-
 const CALLS: Column<CallRow>[] = [
   { name: "Time", cell: (call) => clock(call.at), kind: "fnt nw" },
   { name: "API", cell: (call) => call.api },
@@ -93,7 +92,7 @@ function CallsPane({ calls, history, rate }: { calls: CallRow[]; history: Histor
   return (
     <Pane title="Calls" aside={aside}>
       {history && <CallBars history={history} />}
-      {calls.length ? <Table caption="Calls, newest first" columns={CALLS} rows={calls.slice(0, 40)} id={(call) => call.request_id} /> : <Empty>No call matches.</Empty>}
+      {calls.length ? <Table caption="Calls, newest first" columns={CALLS} rows={calls.slice(0, 24)} id={(call) => call.request_id} /> : <Empty>No call matches.</Empty>}
     </Pane>
   );
 }

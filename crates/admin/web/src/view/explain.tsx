@@ -12,7 +12,7 @@ import { Search } from "../part/search";
 import { type Column, Table } from "../part/table";
 import { Top } from "../part/top";
 import { route, setQuery, toApi, toCall } from "../route";
-import { capital, clock, count, share, span } from "../text/format";
+import { capital, clock, count, exactSpan, precise, share, span } from "../text/format";
 import { LinkBanner } from "./shell";
 
 export function ExplainView() {
@@ -53,14 +53,14 @@ function Story({ call }: { call: Call }) {
         <ol class="steps">
           {call.steps.map((step, index) => (
             <li key={index}>
-              <span class="fnt r">{index === 0 ? clock(call.started) : `+${span(step.after_ms)}`}</span>
+              <span class="fnt r">{index === 0 ? precise(call.started) : `+${exactSpan(step.after_ms)}`}</span>
               <svg width="11" height="11" viewBox="0 0 11 11" aria-hidden="true"><circle cx="5.5" cy="5.5" r="4" class={STEPS[step.code] ?? "f-gr"} /></svg>
               <span><Code text={step.text} /></span>
             </li>
           ))}
         </ol>
       </Pane>
-      <Pane title="Where the time went" aside={<b>{span(call.total_ms)}</b>} padded><Waterfall label="Parts of the call over time" parts={call.parts} /></Pane>
+      <Pane title="Where the time went" aside={<b>{exactSpan(call.total_ms)}</b>} padded><Waterfall label="Parts of the call over time" parts={call.parts} /></Pane>
     </>
   );
 }
@@ -70,7 +70,7 @@ type CallLimit = Call["limits"][number];
 const LIMITS: Column<CallLimit>[] = [
   { name: "Limit", cell: (row) => <>{row.limit}{row.group && <span class="sub"> {row.group}</span>}</> },
   { name: "Used", cell: (row) => <FillBar label={`${share(row.used, row.capacity)} % used`} used={(row.used / Math.max(1, row.capacity)) * 100} />, kind: "wide" },
-  { name: "Quota after", cell: (row) => (row.free_after_ms == null ? "never" : row.free_after_ms === 0 ? "at once" : <b>+{span(row.free_after_ms)}</b>), right: true },
+  { name: "Quota after", cell: (row) => (row.free_after_ms == null ? "never" : row.free_after_ms === 0 ? "at once" : <b>+{exactSpan(row.free_after_ms)}</b>), right: true },
 ];
 
 function CallLimits({ call }: { call: Call }) {

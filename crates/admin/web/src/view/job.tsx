@@ -10,7 +10,7 @@ import { Banner, Empty, Facts, Pane } from "../part/pane";
 import { type Column, Table } from "../part/table";
 import { Crumb, Top } from "../part/top";
 import { route, toAction, toApi, toTenant } from "../route";
-import { bytes, capital, clock, count, precise, span } from "../text/format";
+import { bytes, capital, clock, count, exactSpan, precise, span } from "../text/format";
 import { LinkBanner } from "./shell";
 
 const ENDED = ["done", "failed", "dead", "expired", "cancelled"];
@@ -65,7 +65,7 @@ const ATTEMPTS: Column<JobAttempt>[] = [
   { name: "Sent", cell: (row) => precise(row.sent) },
   { name: "Machine", cell: (row) => row.machine ?? "–", kind: "nw" },
   { name: "Response", cell: (row) => <><span class={row.is_failure ? "bad" : ""}>{row.result ?? "in flight"}</span> {row.text}</>, kind: "words" },
-  { name: "Waited", cell: (row) => span(row.waited_ms), right: true },
+  { name: "Waited", cell: (row) => exactSpan(row.waited_ms), right: true },
   { name: "Took", cell: (row) => span(row.took_ms), right: true },
   { name: "Then", cell: (row) => row.then ?? "–" },
 ];
