@@ -17,6 +17,7 @@ const FILES = { "/": ["app.html", "text/html; charset=utf-8"], "/app.js": ["app.
 const OVERVIEW = ["sent", "effective_per_s", "throttled", "cache"];
 const ALL = ["sent", "ok", "throttled", "server", "network", "other", "refused", "cache", "retries", "waiting", "in_flight", "effective_per_s", "wait_p50_ms", "wait_p95_ms", "latency_p50_ms", "latency_p95_ms"];
 
+const MOST = 60;
 const started = Date.now();
 const past = changes(started);
 const random = chance(3);
@@ -28,7 +29,7 @@ const rankOf = (row) => (SEVERITY[row.state] >= 3 ? 0 : row.state !== "Normal" ?
 const waitingOf = (row) => row.waiting + row.jobs;
 const rows = (now) => apis.map((api) => api.row(now)).sort((one, other) => rankOf(one) - rankOf(other) || waitingOf(other) - waitingOf(one) || other.error_ppm - one.error_ppm || (one.name < other.name ? -1 : 1));
 const program = () => ({ version: "0.2.0", started: started - 11_520_000, listen: "127.0.0.1:7070", machine: "worker-1", memory_bytes: 17_000_000, pages: streams.size + 1, has_bulk: true });
-const menu = (now) => ({ apis: rows(now).map(({ name, state, held, waiting, jobs }) => ({ name, state, held: held != null, waiting: waiting + jobs })), api_count: apis.length, queued: 12_408, dead: 143 });
+const menu = (now) => ({ apis: rows(now).slice(0, MOST).map(({ name, state, held, waiting, jobs }) => ({ name, state, held: held != null, waiting: waiting + jobs })), api_count: apis.length, queued: 12_408, dead: 143 });
 
 function totals(now) {
   const all = rows(now);
@@ -41,7 +42,7 @@ function hello(query, now) {
   const base = { view, at: now, program: program(), menu: menu(now) };
   if (view === "overview") {
     const range = Number(query.get("range_ms") ?? 900_000);
-    return { ...base, totals: totals(now), apis: rows(now), history: history(apis.map((api) => api.name), OVERVIEW, range <= 60_000 ? 1000 : range <= 300_000 ? 5000 : 10_000, now), bulk: bulk(), changes: past.slice(0, 20) };
+    return { ...base, totals: totals(now), apis: rows(now).slice(0, MOST), history: history(rows(now).slice(0, MOST).map((row) => row.name), OVERVIEW, range <= 60_000 ? 1000 : range <= 300_000 ? 5000 : 10_000, now), bulk: bulk(), changes: past.slice(0, 20) };
   }
   if (view === "bulk") {
     const page = tenantPage({ sort: query.get("sort") ?? "queued", q: query.get("q") ?? "", offset: Number(query.get("offset") ?? 0), most: Number(query.get("most") ?? 50) });
@@ -59,7 +60,7 @@ function hello(query, now) {
 
 function tick(query, now) {
   const view = query.get("view");
-  if (view === "overview") return { at: now, slots: Object.fromEntries(apis.map((api) => [api.name, pick(api.slots.at(-1), [...OVERVIEW, "state"])])), totals: totals(now), apis: rows(now), order: rows(now).map((row) => row.name), menu: menu(now) };
+  if (view === "overview") return { at: now, slots: Object.fromEntries(apis.slice(0, MOST).map((api) => [api.name, pick(api.slots.at(-1), [...OVERVIEW, "state"])])), totals: totals(now), apis: rows(now).slice(0, MOST), order: rows(now).slice(0, MOST).map((row) => row.name), menu: menu(now) };
   if (view === "bulk") return { at: now, bulk_slot: bulkSlot(), bulk: { rate_per_s: 14 + random.next() } };
   const api = apis.find((one) => `api:${one.name}` === view);
   if (api) return { at: now, slots: { [api.name]: api.slots.at(-1) }, api: detail(api, now), queue: queue(api, now) };

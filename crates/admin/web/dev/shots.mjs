@@ -31,7 +31,7 @@ async function open(width, colorScheme) {
   return page;
 }
 
-/** Reports what is wider than the page, and text that nobody meant. */
+/** Reports what is wider than the page, and text that is a mistake. */
 async function inspect(page, name) {
   const found = await page.evaluate(() => {
     const faults = [];

@@ -67,6 +67,9 @@ effect(() => {
 });
 const place = computed(() => `${route.value.view} ${route.value.name}`);
 // A new view starts at its top; parameters of a view keep the place.
-place.subscribe(() => scrollTo(0, 0));
+place.subscribe(() => {
+  scrollTo(0, 0);
+  if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+});
 const root = document.getElementById("app");
 if (root) render(<Page />, root);

@@ -45,7 +45,7 @@ function combine(values: readonly Value[], from: number, to: number, take: "mean
 }
 
 /**
- * Averages each value with those before it, over `width` slots. A change of state begins anew: the rate of another
+ * Averages each value with those before it, over `width` slots. A change of state begins a new average: the rate of another
  * state says nothing about this one.
  */
 export function trailing(values: readonly Value[], width: number, states = ""): Value[] {

@@ -6,7 +6,7 @@ import type {
 } from "../api";
 import { appendSlots, joinHistory, mergeHistory } from "./history";
 
-/** Everything that the stream has told the page about one view. */
+/** Everything that the page knows from the stream about one view. */
 export interface Model {
   view: string;
   at: number;
@@ -94,7 +94,7 @@ function tick(model: Model, tick: Tick): Model {
   if (tick.apis || tick.order) next.apis = mergeRows(model.apis, tick.apis ?? [], tick.order);
   if (tick.api && model.api) next.api = { ...model.api, ...tick.api };
   if (tick.queue) next.queue = tick.queue;
-  if (tick.bulk) next.bulk = { ...(model.bulk ?? (tick.bulk as Bulk)), ...tick.bulk };
+  if (tick.bulk && model.bulk) next.bulk = { ...model.bulk, ...tick.bulk };
   if (tick.actions) next.actions = tick.actions;
   if (tick.failures) next.failures = tick.failures;
   if (tick.machines) next.machines = tick.machines;

@@ -33,7 +33,7 @@ export function watch(path: string): void {
   reopen();
 }
 
-/** Connects anew at once, for example with a new token. */
+/** Connects again at once, for example with a new token. */
 export function reopen(): void {
   failures = 0;
   lostSince = 0;

@@ -132,7 +132,7 @@ function columnsWith(letters: DeadLetter[], picked: ReadonlySet<string>, setPick
     { name: "Job", cell: (letter) => <a href={toJob(letter.id)}>{letter.id}</a>, kind: "m name" },
     { name: "Tenant", cell: (letter) => <a href={toTenant(letter.tenant)}>{letter.tenant}</a> },
     { name: "Call", cell: (letter) => (letter.path ? `${letter.method ?? "GET"} ${letter.path}` : "–"), kind: "m words" },
-    { name: "Last error", cell: (letter) => letter.history[letter.history.length - 1]?.words ?? letter.reason, kind: "words" },
+    { name: "Last error", cell: (letter) => <button type="button" class="link" title="Show its history">{letter.history[letter.history.length - 1]?.words ?? letter.reason}</button>, kind: "words" },
     { name: "Attempts", cell: (letter) => count(letter.attempts), right: true },
     { name: "Died", cell: (letter) => clock(letter.at), right: true, kind: "nw" },
   ];

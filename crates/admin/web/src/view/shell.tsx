@@ -86,12 +86,14 @@ function badge(view: string, menu: Menu | undefined): string {
 }
 
 function Foot({ program }: { program: Program }) {
+  const missed = shown.value?.missed ?? 0;
   const up = (shown.value?.at ?? program.started) - program.started;
   return (
     <div class="foot">
       <div>outflow {program.version}, up {span(up)}</div>
       <div class="cut">{program.listen}, {program.machine}</div>
       <div>{bytes(program.memory_bytes)}, {program.pages === 1 ? "1 page" : `${program.pages} pages`} open</div>
+      {missed > 0 && <div class="warn">{short(missed)} updates left out: the page was too slow</div>}
     </div>
   );
 }
