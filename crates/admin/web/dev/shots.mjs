@@ -31,7 +31,7 @@ async function open(width, colorScheme) {
   return page;
 }
 
-/** Reports what is wider than the page, and text that is a mistake. */
+/** Reports what is wider than the page, and text that stands for a missing value. */
 async function inspect(page, name) {
   const found = await page.evaluate(() => {
     const faults = [];

@@ -14,6 +14,7 @@ import { ConfigView } from "./view/config";
 import { DeadView } from "./view/dead";
 import { EventsView } from "./view/events";
 import { ExplainView } from "./view/explain";
+import { FailureGuard } from "./view/failure_guard";
 import { JobView } from "./view/job";
 import { JobsView } from "./view/jobs";
 import { Overview, overviewStream } from "./view/overview";
@@ -28,7 +29,8 @@ const VIEWS: Record<string, () => preact.ComponentChild> = {
 function Page() {
   const { view, name } = route.value;
   const View = VIEWS[view] ?? Overview;
-  return <Shell><View key={`${view} ${name}`} /></Shell>;
+  const key = `${view} ${name}`;
+  return <Shell><FailureGuard key={key}><View /></FailureGuard></Shell>;
 }
 
 /** Address of the stream that a view needs. */

@@ -15,9 +15,9 @@ const post = (path: string, body: Record<string, unknown>): ApiRequest => ({ met
 /** Override of the state of an API. */
 export function overrideApi(api: ApiRow & Partial<Api>, state = "cache_only"): void {
   const groups = (api.health ?? []).flatMap((health) => health.group ?? []);
-  const options = groups.map((group) => ({ value: group, label: group }));
+  const options = [EVERY_GROUP, ...groups.map((group) => ({ value: group, label: group }))];
   const fields: Field[] = [{ name: "state", label: "State", value: state, options: OVERRIDES.map(({ name, text }) => ({ value: name, label: text })) }];
-  if (options.length) fields.push({ name: "group", label: "Group", value: options[0]?.value ?? "", options });
+  if (groups.length) fields.push({ name: "group", label: "Group", value: "", options });
   offer({
     title: `Override the state of ${api.name}`,
     intro: `It stays until an operator releases it. Now: ${api.state}, ${count(api.waiting)} waiting, ${count(api.in_flight)} in flight.`,
@@ -30,13 +30,16 @@ export function overrideApi(api: ApiRow & Partial<Api>, state = "cache_only"): v
   });
 }
 
+/** Groups with states of their own can be changed together. */
+const EVERY_GROUP = { value: "", label: "every group" };
+
 /** End of an override. */
 export function releaseApi(api: ApiRow & Partial<Api>): void {
   const held = (api.health ?? []).filter((health) => health.held && health.group);
-  const options = held.map((health) => ({ value: health.group ?? "", label: health.group ?? "" }));
+  const options = [EVERY_GROUP, ...held.map((health) => ({ value: health.group ?? "", label: health.group ?? "" }))];
   offer({
     title: `Release ${api.name}`,
-    fields: options.length ? [{ name: "group", label: "Group", value: options[0]?.value ?? "", options }] : [],
+    fields: held.length ? [{ name: "group", label: "Group", value: "", options }] : [],
     intro: "Outflow decides the state again from what the API answers.",
     verb: "Release",
     request: ({ group }, { reason, dry }) => ({

@@ -127,7 +127,7 @@ const MACHINES: Column<Machine>[] = [
 export function MachinesPane({ machines, bulk }: { machines: Machine[]; bulk: Bulk }) {
   const alive = machines.filter((machine) => machine.lease_ms > 0).length;
   const notes = machines.flatMap((machine) => (machine.note ? `${machine.name} is gone: ${machine.note}.` : []));
-  const store = `Store: ${bulk.store}${bulk.store_ms == null ? "" : `, ${span(bulk.store_ms)}`}.`;
+  const store = `Store: ${bulk.store}${bulk.store_ms == null ? "" : `, ${bulk.store_ms < 10 ? `${bulk.store_ms.toFixed(1)} ms` : span(bulk.store_ms)}`}.`;
   return (
     <Pane title="Machines" aside={<span class="mut">{alive} of {machines.length}</span>}>
       <Table cards caption="Machines with workers" columns={MACHINES} rows={machines} id={(row) => row.name} />

@@ -42,7 +42,7 @@ export function EventsView() {
         <Filters changes={known} hidden={hidden} api={api} names={model.menu.apis.map((one) => one.name)} />
         <div class="g2 start">
           <Pane title="Changes" aside={<span class="mut">last 1,000 kept</span>}>
-            {changes.length ? <Timeline changes={changes.slice(0, 60)} /> : <Empty>Nothing matches.</Empty>}
+            {changes.length ? <Timeline changes={changes.slice(0, 60)} /> : <Empty>{isFiltered ? "Nothing matches." : "None since the program started."}</Empty>}
           </Pane>
           <CallsPane calls={calls} history={model.history} rate={model.lastCalls?.total ?? null} />
         </div>
