@@ -27,7 +27,8 @@ for (const folder of ["src", "static"]) {
     const lines = (await readFile(new URL(path, ROOT), "utf8")).split("\n");
     if (lines.length > ALLOWED_LINES && name !== "api.ts") report(path, 1, `has ${lines.length} lines: split it`);
     lines.forEach((line, index) => {
-      for (const [pattern, text] of RULES) if (pattern.test(line) && !line.includes("xmlns")) report(path, index + 1, text);
+      for (const [pattern, text] of RULES)
+        if (pattern.test(line) && !line.includes("xmlns")) report(path, index + 1, text);
     });
   }
 }

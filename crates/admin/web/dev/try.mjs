@@ -8,11 +8,23 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { chromium } from "playwright-core";
 
-const ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+const ARGUMENTS = [
+  "--headless",
+  "--no-sandbox",
+  "--disable-gpu",
+  "--disable-quic",
+  "--no-first-run",
+  "--disable-background-networking",
+  "--disable-component-update",
+  "--disable-sync",
+];
 const SERVER = fileURLToPath(new URL("server.mjs", import.meta.url));
 
 async function serve(environment = {}, port = 0) {
-  const child = spawn(process.execPath, [SERVER, String(port)], { env: { ...process.env, ...environment }, stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(process.execPath, [SERVER, String(port)], {
+    env: { ...process.env, ...environment },
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   for await (const url of createInterface({ input: child.stdout })) return { url, child };
   throw new Error("the fixture server did not start");
 }
@@ -23,8 +35,13 @@ const faults = [];
 async function open(url, hash = "") {
   const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
   page.on("pageerror", (error) => faults.push(error.message));
-  page.on("console", (message) => message.type() === "error" && !/401|404|422|ERR_/.test(message.text()) && faults.push(message.text()));
-  await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective}`)));
+  page.on(
+    "console",
+    (message) => message.type() === "error" && !/401|404|422|ERR_/.test(message.text()) && faults.push(message.text()),
+  );
+  await page.addInitScript(() =>
+    addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective}`)),
+  );
   await page.goto(`${url}/${hash}`);
   return page;
 }
@@ -48,7 +65,15 @@ const TRIALS = {
   async "every view opens by its key"(url) {
     const page = await open(url);
     await page.waitForSelector("[data-api=shop]");
-    for (const [key, title] of [["b", "Bulk"], ["j", "Jobs"], ["d", "Dead letters"], ["x", "Explain"], ["e", "Events"], ["c", "Configuration"], ["g", "Overview"]]) {
+    for (const [key, title] of [
+      ["b", "Bulk"],
+      ["j", "Jobs"],
+      ["d", "Dead letters"],
+      ["x", "Explain"],
+      ["e", "Events"],
+      ["c", "Configuration"],
+      ["g", "Overview"],
+    ]) {
       await page.keyboard.press(key);
       await page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, title);
     }
@@ -84,7 +109,9 @@ const TRIALS = {
     await page.locator("input[name=count]").fill("13");
     assert.ok(await button.isDisabled());
     await page.locator("input[name=count]").fill("14");
-    const sent = page.waitForRequest((request) => request.url().endsWith("/purge") && !request.postData().includes('"dry"'));
+    const sent = page.waitForRequest(
+      (request) => request.url().endsWith("/purge") && !request.postData().includes('"dry"'),
+    );
     await button.click();
     assert.deepEqual((await sent).postDataJSON(), { error: "500 after 4 attempts", reason: "a trial", expect: 14 });
     await page.locator(".notice").waitFor();
@@ -113,11 +140,18 @@ const TRIALS = {
     for (const hash of ["", "#/apis/openai", "#/bulk?rows=many", "#/events"]) {
       const page = await open(url, hash);
       await page.waitForSelector("main .pane table");
-      const longest = await page.evaluate(() => new Promise((done) => {
-        let longest = 0;
-        new PerformanceObserver((list) => list.getEntries().forEach((entry) => { longest = Math.max(longest, entry.duration); })).observe({ type: "longtask" });
-        setTimeout(() => done(longest), 10_000);
-      }));
+      const longest = await page.evaluate(
+        () =>
+          new Promise((done) => {
+            let longest = 0;
+            new PerformanceObserver((list) =>
+              list.getEntries().forEach((entry) => {
+                longest = Math.max(longest, entry.duration);
+              }),
+            ).observe({ type: "longtask" });
+            setTimeout(() => done(longest), 10_000);
+          }),
+      );
       console.log(`  longest task of ${hash || "#/overview"}: ${longest || "below 50"} ms`);
       await page.close();
     }
@@ -126,10 +160,11 @@ const TRIALS = {
     const page = await open(url);
     await page.waitForSelector("[data-api=shop]");
     await page.clock.install();
-    const hide = (hidden) => page.evaluate((value) => {
-      Object.defineProperty(document, "hidden", { value, configurable: true });
-      document.dispatchEvent(new Event("visibilitychange"));
-    }, hidden);
+    const hide = (hidden) =>
+      page.evaluate((value) => {
+        Object.defineProperty(document, "hidden", { value, configurable: true });
+        document.dispatchEvent(new Event("visibilitychange"));
+      }, hidden);
     await hide(true);
     await page.clock.runFor(61_000);
     await page.locator(".live", { hasText: "Resting" }).waitFor();
@@ -141,7 +176,11 @@ const TRIALS = {
     const page = await open(url);
     await page.waitForSelector("[data-api=shop]");
     assert.equal(await page.locator("[aria-live]").count(), 1);
-    const unnamed = await page.evaluate(() => [...document.querySelectorAll("[role=img]")].filter((node) => !node.getAttribute("aria-label")).length + [...document.querySelectorAll("table")].filter((node) => !node.caption).length);
+    const unnamed = await page.evaluate(
+      () =>
+        [...document.querySelectorAll("[role=img]")].filter((node) => !node.getAttribute("aria-label")).length +
+        [...document.querySelectorAll("table")].filter((node) => !node.caption).length,
+    );
     assert.equal(unnamed, 0);
     await page.close();
   },
@@ -156,7 +195,10 @@ const TRIALS = {
     await page.locator("#token").fill("secret");
     await page.keyboard.press("Enter");
     await page.waitForSelector("[data-api=shop]");
-    assert.equal(await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])), '[{},{},""]');
+    assert.equal(
+      await page.evaluate(() => JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])),
+      '[{},{},""]',
+    );
     await page.close();
     child.kill();
   },

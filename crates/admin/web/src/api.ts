@@ -25,8 +25,17 @@ export interface Problem {
 // Why an API is slow
 
 export type SlowCode =
-  | "override" | "asleep" | "cache_only" | "probing" | "cooldown" | "throttled"
-  | "concurrency" | "limit" | "adaptive" | "foreign" | "idle";
+  | "override"
+  | "asleep"
+  | "cache_only"
+  | "probing"
+  | "cooldown"
+  | "throttled"
+  | "concurrency"
+  | "limit"
+  | "adaptive"
+  | "foreign"
+  | "idle";
 
 /** The sentence that says why calls of an API go no faster, and what would help. New. */
 export interface Slow {
@@ -46,7 +55,13 @@ export interface Slow {
 // ---------------------------------------------------------------------------------------------------------------
 // APIs
 
-export interface Counts { success: number; throttled: number; server: number; network: number; other: number }
+export interface Counts {
+  success: number;
+  throttled: number;
+  server: number;
+  network: number;
+  other: number;
+}
 
 /** Health of an API, or of one group. */
 export interface Health {
@@ -77,7 +92,11 @@ export interface Health {
   recovery: [string, string][];
 }
 
-export interface Drift { configured: string; evidence: string; lasting_ms: number }
+export interface Drift {
+  configured: string;
+  evidence: string;
+  lasting_ms: number;
+}
 
 /** Process that holds units of a shared limit. New. */
 export interface LimitHolder {
@@ -161,7 +180,10 @@ export interface ApiRate {
   configured: string | null;
 }
 
-export interface Quantiles { p50_ms: number | null; p95_ms: number | null }
+export interface Quantiles {
+  p50_ms: number | null;
+  p95_ms: number | null;
+}
 
 /** Response headers that the rules read, as last seen. New. */
 export interface Said {
@@ -231,15 +253,19 @@ export interface QueueRow {
   path: string | null;
   request_id: string | null;
 }
-export interface Queue { api: string; total: number; rows: QueueRow[] }
+export interface Queue {
+  api: string;
+  total: number;
+  rows: QueueRow[];
+}
 
 // ---------------------------------------------------------------------------------------------------------------
 // History
 
 export type CountColumn =
-  | "sent" | "ok" | "throttled" | "server" | "network" | "other" | "refused" | "cache" | "retries";
+  "sent" | "ok" | "throttled" | "server" | "network" | "other" | "refused" | "cache" | "retries";
 export type GaugeColumn =
-  | "waiting" | "in_flight" | "effective_per_s" | "wait_p50_ms" | "wait_p95_ms" | "latency_p50_ms" | "latency_p95_ms";
+  "waiting" | "in_flight" | "effective_per_s" | "wait_p50_ms" | "wait_p95_ms" | "latency_p50_ms" | "latency_p95_ms";
 export type Column = CountColumn | GaugeColumn;
 
 /** Columns of one API. Index k covers `[t0 + k × step_ms, t0 + (k + 1) × step_ms)`. */
@@ -301,7 +327,12 @@ export interface CallRow {
   text: string;
 }
 
-export interface CallPart { code: PartCode; text: string; from_ms: number; to_ms: number | null }
+export interface CallPart {
+  code: PartCode;
+  text: string;
+  from_ms: number;
+  to_ms: number | null;
+}
 export type PartCode = "queue" | "limit" | "backoff" | "scheduled" | "attempt" | "failed" | "own";
 
 /** One call. `GET /v1/calls/{request_id}`; a job id or a trace id finds its last call. */
@@ -320,7 +351,10 @@ export interface Call extends CallRow {
 }
 
 /** `GET /v1/calls?kind=&api=&q=&after=&most=`, newest first. */
-export interface Calls { calls: CallRow[]; next: string | null }
+export interface Calls {
+  calls: CallRow[];
+  next: string | null;
+}
 
 // ---------------------------------------------------------------------------------------------------------------
 // Changes: events that are no calls
@@ -347,18 +381,30 @@ export interface Change {
 }
 
 /** `GET /v1/changes?kind=&api=&q=&after=&most=`, newest first, of the last 1,000. `kind` may repeat with commas. */
-export interface Changes { changes: Change[]; next: string | null; counts: Record<ChangeKind, number> }
+export interface Changes {
+  changes: Change[];
+  next: string | null;
+  counts: Record<ChangeKind, number>;
+}
 
 // ---------------------------------------------------------------------------------------------------------------
 // Bulk
 
 export interface JobCounts {
-  total: number; queued: number; delayed: number; non_ready: number; in_flight: number;
-  done: number; dead: number; failed: number; cancelled: number; throttles: number;
+  total: number;
+  queued: number;
+  delayed: number;
+  non_ready: number;
+  in_flight: number;
+  done: number;
+  dead: number;
+  failed: number;
+  cancelled: number;
+  throttles: number;
 }
 
 export type WaitCode =
-  | "limit" | "concurrency" | "asleep" | "paused" | "tenant_rate" | "scheduled" | "retrying" | "workers" | "store";
+  "limit" | "concurrency" | "asleep" | "paused" | "tenant_rate" | "scheduled" | "retrying" | "workers" | "store";
 
 /** Cause for which queued jobs wait. The `jobs` of all causes add up to `queued`. New. */
 export interface WaitCause {
@@ -479,7 +525,13 @@ export interface Action {
   wait_causes?: WaitCause[];
   webhook?: { api: string; path: string } | null;
 }
-export interface Actions { actions: Action[]; next: string | null; matched: number; total: number; offset: number }
+export interface Actions {
+  actions: Action[];
+  next: string | null;
+  matched: number;
+  total: number;
+  offset: number;
+}
 
 /** `GET /v1/bulk/machines`. New. */
 export interface Machine {
@@ -496,7 +548,9 @@ export interface Machine {
   /** "its 6 jobs were reclaimed at 11:01:41 and finished elsewhere". */
   note: string | null;
 }
-export interface Machines { machines: Machine[] }
+export interface Machines {
+  machines: Machine[];
+}
 
 /** `GET /v1/bulk/failures?action=&tenant=`: at most 64 reasons, then "other". New. */
 export interface FailureReason {
@@ -511,7 +565,10 @@ export interface FailureReason {
   /** Id of one such job. */
   example: string | null;
 }
-export interface Failures { failures: FailureReason[]; dead: number }
+export interface Failures {
+  failures: FailureReason[];
+  dead: number;
+}
 
 /** Row of `GET /v1/bulk/jobs?state=&tenant=&action=&api=&reason=&q=&after=&most=`. New. */
 export interface JobRow {
@@ -532,7 +589,11 @@ export interface JobRow {
   next_at: number | null;
   error: string | null;
 }
-export interface Jobs { jobs: JobRow[]; next: string | null; counts: Partial<Record<JobStateName, number>> }
+export interface Jobs {
+  jobs: JobRow[];
+  next: string | null;
+  counts: Partial<Record<JobStateName, number>>;
+}
 
 export interface JobAttempt {
   number: number;
@@ -618,10 +679,21 @@ export interface DeadLetters {
 // Explain, configuration, audit
 
 export interface WaitView {
-  api: string; group: string; endpoint: string | null; cost: number; state: StateName;
+  api: string;
+  group: string;
+  endpoint: string | null;
+  cost: number;
+  state: StateName;
   decision: "go" | "wait" | "refuse" | "cache" | "never";
-  delay_ms: number | null; retry_after_ms: number | null; why: string | null; refusal: string | null;
-  limit: string | null; configured: string | null; position: number; bound: string | null; text: string;
+  delay_ms: number | null;
+  retry_after_ms: number | null;
+  why: string | null;
+  refusal: string | null;
+  limit: string | null;
+  configured: string | null;
+  position: number;
+  bound: string | null;
+  text: string;
 }
 
 export interface ConfigValue {
@@ -638,10 +710,22 @@ export interface Config {
   read_at: number;
 }
 export interface AuditEntry {
-  at: number; who: string; action: string; api: string | null; group: string | null; reason: string | null;
+  at: number;
+  who: string;
+  action: string;
+  api: string | null;
+  group: string | null;
+  reason: string | null;
 }
-export interface Audit { changes: AuditEntry[] }
-export interface ReloadDifference { added: string[]; removed: string[]; changed: string[]; restart: string[] }
+export interface Audit {
+  changes: AuditEntry[];
+}
+export interface ReloadDifference {
+  added: string[];
+  removed: string[];
+  changed: string[];
+  restart: string[];
+}
 
 /** Answer to a change with `dry`: nothing was changed. New. */
 export interface DryRun {
@@ -746,10 +830,20 @@ export interface CallsFrame {
 }
 
 /** Changed rows of the window, and its order. */
-export interface TenantsFrame { rows: Tenant[]; order: string[]; matched: number; total: number; offset: number }
+export interface TenantsFrame {
+  rows: Tenant[];
+  order: string[];
+  matched: number;
+  total: number;
+  offset: number;
+}
 
-export interface Lagged { missed: number }
-export interface Bye { reason: "stopping" | "replaced" | "idle" }
+export interface Lagged {
+  missed: number;
+}
+export interface Bye {
+  reason: "stopping" | "replaced" | "idle";
+}
 
 export type Frame =
   | { event: "hello"; data: Hello }

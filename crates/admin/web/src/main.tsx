@@ -22,15 +22,30 @@ import { Shell } from "./view/shell";
 import { TenantView } from "./view/tenant";
 
 const VIEWS: Record<string, () => preact.ComponentChild> = {
-  overview: Overview, api: ApiView, bulk: BulkView, tenant: TenantView, action: ActionView, jobs: JobsView, job: JobView,
-  dead: DeadView, explain: ExplainView, events: EventsView, config: ConfigView,
+  overview: Overview,
+  api: ApiView,
+  bulk: BulkView,
+  tenant: TenantView,
+  action: ActionView,
+  jobs: JobsView,
+  job: JobView,
+  dead: DeadView,
+  explain: ExplainView,
+  events: EventsView,
+  config: ConfigView,
 };
 
 function Page() {
   const { view, name } = route.value;
   const View = VIEWS[view] ?? Overview;
   const key = `${view} ${name}`;
-  return <Shell><FailureGuard key={key}><View /></FailureGuard></Shell>;
+  return (
+    <Shell>
+      <FailureGuard key={key}>
+        <View />
+      </FailureGuard>
+    </Shell>
+  );
 }
 
 /** Address of the stream that a view needs. */
@@ -53,7 +68,8 @@ function streamOf(): string {
 function titleOf(): string {
   const { view, name } = route.value;
   const word = view.charAt(0).toUpperCase() + view.slice(1);
-  const stopped = shown.value?.menu.apis.filter((api) => api.state === "Sleep" || api.state === "CacheOnly").length ?? 0;
+  const stopped =
+    shown.value?.menu.apis.filter((api) => api.state === "Sleep" || api.state === "CacheOnly").length ?? 0;
   return `${stopped ? `(${stopped}) ` : ""}${name || word} – Outflow`;
 }
 

@@ -7,7 +7,15 @@ import { route, toApi } from "./route";
 
 export const helpIsOpen = signal(false);
 
-const VIEWS: Record<string, string> = { g: "overview", b: "bulk", j: "jobs", d: "dead", x: "explain", e: "events", c: "config" };
+const VIEWS: Record<string, string> = {
+  g: "overview",
+  b: "bulk",
+  j: "jobs",
+  d: "dead",
+  x: "explain",
+  e: "events",
+  c: "config",
+};
 
 /** Keys with their effects, as the help shows them. */
 export const SHORTCUTS: [string, string][] = [

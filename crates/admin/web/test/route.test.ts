@@ -13,7 +13,8 @@ test("a name survives its address", () => {
 });
 
 test("an unknown address is the overview", () => {
-  for (const hash of ["", "#", "#/", "#/nowhere", "#/apis/", "#/%E0%A4%A"]) assert.equal(parseRoute(hash).view, "overview");
+  for (const hash of ["", "#", "#/", "#/nowhere", "#/apis/", "#/%E0%A4%A"])
+    assert.equal(parseRoute(hash).view, "overview");
 });
 
 test("parameters follow the question mark", () => {

@@ -33,7 +33,10 @@ test("lines and areas break where there is no data", () => {
 });
 
 test("states become runs, without those of no data", () => {
-  assert.deepEqual(segments("..NNT"), [{ from: 2, to: 4, letter: "N" }, { from: 4, to: 5, letter: "T" }]);
+  assert.deepEqual(segments("..NNT"), [
+    { from: 2, to: 4, letter: "N" },
+    { from: 4, to: 5, letter: "T" },
+  ]);
   assert.deepEqual(segments(""), []);
 });
 

@@ -107,8 +107,15 @@ function Plot(props: ChartProps & { height: number; label: string }) {
     cursor.value = null;
   };
   return (
-    <div class="chart" ref={box} role="img" aria-label={props.label} style={{ height: `${props.height}px` }}
-      onPointerMove={point} onPointerLeave={leave}>
+    <div
+      class="chart"
+      ref={box}
+      role="img"
+      aria-label={props.label}
+      style={{ height: `${props.height}px` }}
+      onPointerMove={point}
+      onPointerLeave={leave}
+    >
       <svg width={width} height={props.height} aria-hidden="true">
         <Drawing {...props} width={plot} />
         <Crosshair width={plot} height={props.height} slots={slots} />
@@ -153,9 +160,13 @@ function Drawing(props: ChartProps & { width: number; height: number }) {
           </text>
         </g>
       ))}
-      {timeTicks(t0, end, width < 330 ? 3 : 6).filter((at) => x(at) > LEFT + 14 && x(at) < LEFT + width - 12).map((at) => (
-        <text key={at} x={x(at).toFixed(1)} y={height - 1} text-anchor="middle">{minute(at)}</text>
-      ))}
+      {timeTicks(t0, end, width < 330 ? 3 : 6)
+        .filter((at) => x(at) > LEFT + 14 && x(at) < LEFT + width - 12)
+        .map((at) => (
+          <text key={at} x={x(at).toFixed(1)} y={height - 1} text-anchor="middle">
+            {minute(at)}
+          </text>
+        ))}
       {states !== undefined && (
         <StateBand states={states} box={{ x: LEFT, y: height - BOTTOM + 5, width, height: 8, slots, t0, step }} />
       )}
@@ -175,7 +186,13 @@ function Drawing(props: ChartProps & { width: number; height: number }) {
       {apart(props.marks?.filter((mark) => mark.at >= t0 && mark.at <= end) ?? [], x).map((mark) => (
         <g key={mark.at}>
           <path class="mark" d={`M${x(mark.at).toFixed(1)} ${TOP}V${height - BOTTOM}`} />
-          <text x={x(mark.at) > width * 0.8 ? x(mark.at) - 4 : x(mark.at) + 4} y={TOP + 9} text-anchor={x(mark.at) > width * 0.8 ? "end" : "start"}>{mark.text}</text>
+          <text
+            x={x(mark.at) > width * 0.8 ? x(mark.at) - 4 : x(mark.at) + 4}
+            y={TOP + 9}
+            text-anchor={x(mark.at) > width * 0.8 ? "end" : "start"}
+          >
+            {mark.text}
+          </text>
         </g>
       ))}
     </>

@@ -49,7 +49,9 @@ function bar({ from, to, letter }: Segment, box: BandBox) {
       <rect x={x} y={y} width={width} height={height} class={shape.fill} rx="0.8">
         <title>{`${stateOf(letter)} ${clock(box.t0 + from * box.step)}–${end}`}</title>
       </rect>
-      {shape.texture && <rect x={x} y={y} width={width} height={height} fill={`url(#${shape.texture})`} pointer-events="none" />}
+      {shape.texture && (
+        <rect x={x} y={y} width={width} height={height} fill={`url(#${shape.texture})`} pointer-events="none" />
+      )}
     </g>
   );
 }
@@ -67,8 +69,13 @@ export function Strip({ name, history, states }: { name: string; history: Histor
   const [width, height] = [168, 14];
   const box = { x: 0, y: 0, width, height, slots: states.length, t0: history.t0, step: history.step_ms };
   return (
-    <svg class="strip" viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
-      aria-label={`State of ${name}: ${describeBand(states, history.t0, history.step_ms)}`}>
+    <svg
+      class="strip"
+      viewBox={`0 0 ${width} ${height}`}
+      preserveAspectRatio="none"
+      role="img"
+      aria-label={`State of ${name}: ${describeBand(states, history.t0, history.step_ms)}`}
+    >
       <StateBand states={states} box={box} />
     </svg>
   );

@@ -24,7 +24,10 @@ export function Waterfall({ parts, label }: { parts: CallPart[]; label: string }
           <li key={index}>
             <span class="mut">{part.text}</span>
             <span class="wf-line" aria-hidden="true">
-              <i class={MARKS[part.code]} style={{ left: percent(part.from_ms / end), width: percent(Math.max(0, to - part.from_ms) / end) }} />
+              <i
+                class={MARKS[part.code]}
+                style={{ left: percent(part.from_ms / end), width: percent(Math.max(0, to - part.from_ms) / end) }}
+              />
             </span>
             <span class="r">{exactSpan(to - part.from_ms)}</span>
           </li>

@@ -58,7 +58,10 @@ export function announce(text: string): void {
 }
 
 /** Body of a change; members without a value are left out. */
-export function changeBody(members: Record<string, unknown>, { reason, dry, expect }: Confirmation): Record<string, unknown> {
+export function changeBody(
+  members: Record<string, unknown>,
+  { reason, dry, expect }: Confirmation,
+): Record<string, unknown> {
   const body: Record<string, unknown> = { ...members };
   if (reason) body["reason"] = reason;
   if (dry) body["dry"] = true;

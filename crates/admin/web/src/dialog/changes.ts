@@ -16,7 +16,14 @@ const post = (path: string, body: Record<string, unknown>): ApiRequest => ({ met
 export function overrideApi(api: ApiRow & Partial<Api>, state = "cache_only"): void {
   const groups = (api.health ?? []).flatMap((health) => health.group ?? []);
   const options = [EVERY_GROUP, ...groups.map((group) => ({ value: group, label: group }))];
-  const fields: Field[] = [{ name: "state", label: "State", value: state, options: OVERRIDES.map(({ name, text }) => ({ value: name, label: text })) }];
+  const fields: Field[] = [
+    {
+      name: "state",
+      label: "State",
+      value: state,
+      options: OVERRIDES.map(({ name, text }) => ({ value: name, label: text })),
+    },
+  ];
   if (groups.length) fields.push({ name: "group", label: "Group", value: "", options });
   offer({
     title: `Override the state of ${api.name}`,
@@ -60,8 +67,18 @@ export function changeVariable(api: Api, variable?: string, value?: string): voi
     title: `Change a limit or a variable of ${api.name}`,
     intro: "In effect until the program ends. The file is not changed; the line to add is shown afterwards.",
     fields: [
-      { name: "variable", label: "Variable", value: name, options: options.length ? options : [{ value: name, label: name }] },
-      { name: "value", label: "New value", value: value ?? first?.value ?? "", note: "As in a configuration file, such as 80000/min." },
+      {
+        name: "variable",
+        label: "Variable",
+        value: name,
+        options: options.length ? options : [{ value: name, label: name }],
+      },
+      {
+        name: "value",
+        label: "New value",
+        value: value ?? first?.value ?? "",
+        note: "As in a configuration file, such as 80000/min.",
+      },
     ],
     verb: "Change",
     needsReason: true,
@@ -175,7 +192,10 @@ export function cancelJob(job: Job, after: () => void): void {
 export function retryJob(job: { id: string; state: string }, after: () => void): void {
   operate(jobScope(job.id), "retry", {
     title: job.state === "delayed" ? `Retry job ${job.id} now` : `Retry job ${job.id}`,
-    intro: job.state === "delayed" ? "It waits for its limits, and no longer for its backoff." : "It is queued again with all its retries.",
+    intro:
+      job.state === "delayed"
+        ? "It waits for its limits, and no longer for its backoff."
+        : "It is queued again with all its retries.",
     verb: "Retry",
     done: () => `job ${job.id} is queued.`,
     after,
@@ -186,16 +206,25 @@ export function changePriority(job: Job, after: () => void): void {
   const names = ["high", "normal", "low"];
   offer({
     title: `Change the priority of ${job.id}`,
-    fields: [{ name: "priority", label: "Priority", value: job.priority === "high" ? "normal" : "high", options: names.map((name) => ({ value: name, label: name })) }],
+    fields: [
+      {
+        name: "priority",
+        label: "Priority",
+        value: job.priority === "high" ? "normal" : "high",
+        options: names.map((name) => ({ value: name, label: name })),
+      },
+    ],
     verb: "Change",
-    request: ({ priority }, confirmation) => post(`/v1/bulk/jobs/${segment(job.id)}/priority`, changeBody({ priority }, confirmation)),
+    request: ({ priority }, confirmation) =>
+      post(`/v1/bulk/jobs/${segment(job.id)}/priority`, changeBody({ priority }, confirmation)),
     done: (_, { priority }) => `job ${job.id} has priority ${priority}.`,
     after,
   });
 }
 
 /** Dead letters that a dialog is about. */
-export type DeadSelection = { jobs: string[] } | { error: string } | { tenant: string } | { action: string } | { all: true };
+export type DeadSelection =
+  { jobs: string[] } | { error: string } | { tenant: string } | { action: string } | { all: true };
 
 export function retryDead(selection: DeadSelection, what: string, after: () => void): void {
   offer({

@@ -8,13 +8,26 @@ import { count } from "../text/format";
 import { announce, type ChangeSpec, type Field, type FieldValues, openChange } from "./change";
 
 /** Modal box. Escape closes it. */
-export function Modal({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
+export function Modal({
+  title,
+  onClose,
+  children,
+}: {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+}) {
   const box = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     box.current?.showModal();
   }, []);
   return (
-    <dialog ref={box} aria-labelledby="dialog-title" onClose={onClose} onClick={(event) => event.target === box.current && onClose()}>
+    <dialog
+      ref={box}
+      aria-labelledby="dialog-title"
+      onClose={onClose}
+      onClick={(event) => event.target === box.current && onClose()}
+    >
       <h2 id="dialog-title">{title}</h2>
       {children}
     </dialog>
@@ -44,7 +57,9 @@ function Change({ spec }: { spec: ChangeSpec }) {
     if (!isCounted || isSending) return;
     setSending(true);
     try {
-      const answer = await send<Record<string, unknown>>(spec.request(values, { reason, dry: false, expect: expected }));
+      const answer = await send<Record<string, unknown>>(
+        spec.request(values, { reason, dry: false, expect: expected }),
+      );
       close();
       announce(spec.done?.(answer, values) ?? `${spec.title}: done.`);
       spec.after?.();
@@ -58,24 +73,53 @@ function Change({ spec }: { spec: ChangeSpec }) {
       <form onSubmit={submit}>
         {spec.intro && <p class="mut intro">{spec.intro}</p>}
         {spec.fields?.map((field) => (
-          <Input key={field.name} field={field} value={values[field.name] ?? ""} onChange={(value) => setValues({ ...values, [field.name]: value })} />
+          <Input
+            key={field.name}
+            field={field}
+            value={values[field.name] ?? ""}
+            onChange={(value) => setValues({ ...values, [field.name]: value })}
+          />
         ))}
         <Effects {...forecast} />
         <label>
           <span>Reason, for the audit{spec.needsReason ? "" : " (optional)"}</span>
-          <input name="reason" value={reason} maxLength={500} required={spec.needsReason ?? false} autocomplete="off"
-            onInput={(event) => setReason(event.currentTarget.value)} />
+          <input
+            name="reason"
+            value={reason}
+            maxLength={500}
+            required={spec.needsReason ?? false}
+            autocomplete="off"
+            onInput={(event) => setReason(event.currentTarget.value)}
+          />
         </label>
         {spec.asksCount && expected != null && (
           <label>
             <span>Type {count(expected)} to confirm</span>
-            <input name="count" inputMode="numeric" value={typed} autocomplete="off" onInput={(event) => setTyped(event.currentTarget.value)} />
+            <input
+              name="count"
+              inputMode="numeric"
+              value={typed}
+              autocomplete="off"
+              onInput={(event) => setTyped(event.currentTarget.value)}
+            />
           </label>
         )}
-        {failure && <p class="bad effect" role="alert">{failure}</p>}
+        {failure && (
+          <p class="bad effect" role="alert">
+            {failure}
+          </p>
+        )}
         <div class="row end">
-          <button type="button" class="btn" onClick={close}>Close</button>
-          <button type="submit" class={`btn pri ${spec.isDangerous ? "danger" : ""}`} disabled={isSending || !isCounted}>{spec.verb}</button>
+          <button type="button" class="btn" onClick={close}>
+            Close
+          </button>
+          <button
+            type="submit"
+            class={`btn pri ${spec.isDangerous ? "danger" : ""}`}
+            disabled={isSending || !isCounted}
+          >
+            {spec.verb}
+          </button>
         </div>
       </form>
     </Modal>
@@ -93,12 +137,20 @@ function Input({ field, value, onChange }: { field: Field; value: string; onChan
       {field.options ? (
         <select name={field.name} value={value} onChange={(event) => onChange(event.currentTarget.value)}>
           {field.options.map((option) => (
-            <option key={option.value} value={option.value}>{option.label}</option>
+            <option key={option.value} value={option.value}>
+              {option.label}
+            </option>
           ))}
         </select>
       ) : (
-        <input name={field.name} value={value} required={field.required ?? true} autocomplete="off" spellcheck={false}
-          onInput={(event) => onChange(event.currentTarget.value)} />
+        <input
+          name={field.name}
+          value={value}
+          required={field.required ?? true}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => onChange(event.currentTarget.value)}
+        />
       )}
       {field.note && <span class="sub">{field.note}</span>}
     </label>
@@ -143,7 +195,9 @@ function Effects({ run, error, isAsking }: Forecast) {
   return (
     <ul class="effects">
       {run.effects.map((effect) => (
-        <li key={effect.code} class={effect.tone === "red" ? "bad" : effect.tone === "amber" ? "warn" : ""}>{effect.text}</li>
+        <li key={effect.code} class={effect.tone === "red" ? "bad" : effect.tone === "amber" ? "warn" : ""}>
+          {effect.text}
+        </li>
       ))}
     </ul>
   );

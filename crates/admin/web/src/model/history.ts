@@ -6,7 +6,15 @@ import { worse } from "../text/state";
 type Value = number | null;
 
 const COUNTS: ReadonlySet<string> = new Set<CountColumn>([
-  "sent", "ok", "throttled", "server", "network", "other", "refused", "cache", "retries",
+  "sent",
+  "ok",
+  "throttled",
+  "server",
+  "network",
+  "other",
+  "refused",
+  "cache",
+  "retries",
 ]);
 const BULK_COUNTS: ReadonlySet<string> = new Set(["done", "failed"]);
 
@@ -70,7 +78,8 @@ function fitSeries(series: Series, lead: number, length: number): Series {
   const fitted: Series = {};
   const fit = (values: readonly Value[]): Value[] => Array.from({ length }, (_, index) => values[index - lead] ?? null);
   for (const [name, values] of columns(series)) fitted[name] = fit(values);
-  if (series.state !== undefined) fitted.state = Array.from({ length }, (_, index) => series.state?.[index - lead] ?? ".").join("");
+  if (series.state !== undefined)
+    fitted.state = Array.from({ length }, (_, index) => series.state?.[index - lead] ?? ".").join("");
   return fitted;
 }
 
@@ -111,9 +120,9 @@ export function appendSlots(
   for (const name of new Set([...Object.keys(history.apis), ...Object.keys(slots)])) {
     apis[name] = appendSeries(history.apis[name] ?? {}, slots[name], index, length);
   }
-  const bulk = history.bulk && mapBulk(history.bulk, (name, values) =>
-    put(values, index, bulkSlot?.[name] ?? null, BULK_COUNTS.has(name)),
-  );
+  const bulk =
+    history.bulk &&
+    mapBulk(history.bulk, (name, values) => put(values, index, bulkSlot?.[name] ?? null, BULK_COUNTS.has(name)));
   return trimHistory({ ...history, apis, bulk }, most);
 }
 

@@ -1,8 +1,26 @@
 // State of the page as a function of the frames of the stream.
 
 import type {
-  Action, Actions, Api, ApiRow, Bulk, CallRow, CallsFrame, Change, Failures, Frame, Hello, History, Machines, Menu, Program,
-  Queue, TenantsFrame, Tenants, Tick, Totals,
+  Action,
+  Actions,
+  Api,
+  ApiRow,
+  Bulk,
+  CallRow,
+  CallsFrame,
+  Change,
+  Failures,
+  Frame,
+  Hello,
+  History,
+  Machines,
+  Menu,
+  Program,
+  Queue,
+  TenantsFrame,
+  Tenants,
+  Tick,
+  Totals,
 } from "../api";
 import { appendSlots, joinHistory, mergeHistory } from "./history";
 
@@ -136,8 +154,15 @@ function mergeCalls(old: CallRow[], fresh: CallRow[]): CallRow[] {
 function addCalls(model: Model, frame: CallsFrame): Model {
   const { counts } = frame;
   const slot = {
-    ok: counts.ok, cache: counts.cache, server: counts.failed, throttled: counts.throttled, refused: counts.refused,
-    sent: frame.total, network: 0, other: 0, state: "N",
+    ok: counts.ok,
+    cache: counts.cache,
+    server: counts.failed,
+    throttled: counts.throttled,
+    refused: counts.refused,
+    sent: frame.total,
+    network: 0,
+    other: 0,
+    state: "N",
   };
   const newest = frame.samples.slice().sort((one, other) => other.at - one.at);
   return {

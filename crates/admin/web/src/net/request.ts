@@ -28,7 +28,10 @@ export interface ApiRequest {
 }
 
 /** Builds an address from its parts; absent parameters are left out. */
-export function address(path: string, parameters: Record<string, string | number | boolean | null | undefined> = {}): string {
+export function address(
+  path: string,
+  parameters: Record<string, string | number | boolean | null | undefined> = {},
+): string {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {
     if (value != null && value !== "" && value !== false) query.set(name, String(value));
@@ -41,7 +44,11 @@ export function address(path: string, parameters: Record<string, string | number
 export const segment = (name: string): string => encodeURIComponent(name);
 
 /** Sends a request; returns the response whatever its status. */
-export async function open(request: ApiRequest, signal?: AbortSignal, headers: Record<string, string> = {}): Promise<Response> {
+export async function open(
+  request: ApiRequest,
+  signal?: AbortSignal,
+  headers: Record<string, string> = {},
+): Promise<Response> {
   const all: Record<string, string> = { ...headers };
   if (token.value) all["Authorization"] = `Bearer ${token.value}`;
   const options: RequestInit = { method: request.method, headers: all, cache: "no-store", signal: signal ?? null };

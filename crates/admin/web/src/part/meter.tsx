@@ -55,7 +55,14 @@ export function Level({ level }: { level: CongestionName }) {
     <span class={`lvl ${filled === 4 ? "c" : filled === 3 ? "h" : ""}`}>
       <svg width="22" height="11" viewBox="0 0 22 11" aria-hidden="true">
         {[0, 1, 2, 3].map((bar) => (
-          <rect key={bar} x={bar * 6} y={8 - bar * 2.6} width="4" height={3 + bar * 2.6} class={bar < filled ? "on" : ""} />
+          <rect
+            key={bar}
+            x={bar * 6}
+            y={8 - bar * 2.6}
+            width="4"
+            height={3 + bar * 2.6}
+            class={bar < filled ? "on" : ""}
+          />
         ))}
       </svg>
       {capital(level.toLowerCase())}

@@ -110,7 +110,14 @@ export function Banner(props: SentenceProps & { children?: ComponentChildren }) 
 
 /** Sentence of an API. Code in backquotes is set as such. */
 export function SlowText({ slow }: { slow: Slow }) {
-  return <Sentence tone={toneOf(slow)} lead={slow.lead} text={<Code text={slow.text} />} hint={slow.hint && <Code text={slow.hint} />} />;
+  return (
+    <Sentence
+      tone={toneOf(slow)}
+      lead={slow.lead}
+      text={<Code text={slow.text} />}
+      hint={slow.hint && <Code text={slow.hint} />}
+    />
+  );
 }
 
 /** Text with code in backquotes. */

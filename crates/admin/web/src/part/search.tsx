@@ -18,7 +18,15 @@ export function Search({ label, value, onSearch }: SearchProps) {
     timer.current = window.setTimeout(() => onSearch(next.trim()), 250);
   };
   return (
-    <input type="search" class="q" placeholder={label} aria-label={label} value={text} autocomplete="off" spellcheck={false}
-      onInput={(event) => search(event.currentTarget.value)} />
+    <input
+      type="search"
+      class="q"
+      placeholder={label}
+      aria-label={label}
+      value={text}
+      autocomplete="off"
+      spellcheck={false}
+      onInput={(event) => search(event.currentTarget.value)}
+    />
   );
 }

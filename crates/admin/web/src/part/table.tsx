@@ -42,7 +42,13 @@ export function Table<T>(props: TableProps<T>) {
       </thead>
       <tbody>
         {rows.map((row) => (
-          <Row key={id(row)} row={row} columns={columns as Column<unknown>[]} on={selected?.(row) ?? false} onRow={props.onRow as (row: unknown) => void} />
+          <Row
+            key={id(row)}
+            row={row}
+            columns={columns as Column<unknown>[]}
+            on={selected?.(row) ?? false}
+            onRow={props.onRow as (row: unknown) => void}
+          />
         ))}
       </tbody>
     </table>
@@ -81,7 +87,11 @@ const Row = memo<RowProps>(
       {columns.map((column) => {
         const kind = typeof column.kind === "function" ? column.kind(row) : column.kind;
         return (
-          <td key={column.name} class={`${column.right ? "r " : ""}${kind ?? ""}`} data-l={column.quiet ? "" : column.name}>
+          <td
+            key={column.name}
+            class={`${column.right ? "r " : ""}${kind ?? ""}`}
+            data-l={column.quiet ? "" : column.name}
+          >
             {column.cell(row)}
           </td>
         );

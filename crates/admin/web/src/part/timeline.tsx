@@ -26,10 +26,15 @@ export function Timeline({ changes, ofOne }: TimelineProps) {
 const Entry = memo<{ change: Change; ofOne: boolean }>(
   ({ change, ofOne }) => (
     <li>
-      <time class="fnt" dateTime={new Date(change.at).toISOString()}>{clock(change.at)}</time>
-      <span>{ofOne && change.state ? <StateLabel state={change.state} /> : <Subject change={change} ofOne={ofOne} />}</span>
+      <time class="fnt" dateTime={new Date(change.at).toISOString()}>
+        {clock(change.at)}
+      </time>
       <span>
-        <Code text={ofOne ? capital(change.text) : change.text} /> {change.reason && <span class="sub m">{change.reason}</span>}
+        {ofOne && change.state ? <StateLabel state={change.state} /> : <Subject change={change} ofOne={ofOne} />}
+      </span>
+      <span>
+        <Code text={ofOne ? capital(change.text) : change.text} />{" "}
+        {change.reason && <span class="sub m">{change.reason}</span>}
       </span>
     </li>
   ),
@@ -39,11 +44,25 @@ const Entry = memo<{ change: Change; ofOne: boolean }>(
 /** What changed, with a link to it. */
 function Subject({ change, ofOne }: { change: Change; ofOne: boolean }) {
   const { state, api, tenant, action, kind } = change;
-  const [name, href] = ofOne ? [kind, ""] : tenant ? [tenant, toTenant(tenant)] : action ? [action, toAction(action)] : api ? [api, toApi(api)] : [kind, ""];
+  const [name, href] = ofOne
+    ? [kind, ""]
+    : tenant
+      ? [tenant, toTenant(tenant)]
+      : action
+        ? [action, toAction(action)]
+        : api
+          ? [api, toApi(api)]
+          : [kind, ""];
   return (
     <span class="state">
       {state ? <StateGlyph state={state} /> : kind === "operator" && <Lock />}
-      {href ? <a href={href} class="cut">{name}</a> : name}
+      {href ? (
+        <a href={href} class="cut">
+          {name}
+        </a>
+      ) : (
+        name
+      )}
     </span>
   );
 }

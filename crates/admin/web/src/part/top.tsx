@@ -8,7 +8,11 @@ import { link } from "../net/link";
 /** Span of time that charts show. */
 export const range = signal(900_000);
 
-const RANGES: [number, string][] = [[60_000, "1 min"], [300_000, "5 min"], [900_000, "15 min"]];
+const RANGES: [number, string][] = [
+  [60_000, "1 min"],
+  [300_000, "5 min"],
+  [900_000, "15 min"],
+];
 
 interface TopProps {
   title: ComponentChildren;
@@ -27,7 +31,13 @@ export function Top({ title, note, actions, hasRange }: TopProps) {
       {actions}
       {hasRange && <Ranges />}
       <Live />
-      <button type="button" class="btn hide-s" aria-pressed={frozen.value} onClick={toggleFreeze} title="Freezes this page, not the program">
+      <button
+        type="button"
+        class="btn hide-s"
+        aria-pressed={frozen.value}
+        onClick={toggleFreeze}
+        title="Freezes this page, not the program"
+      >
         {frozen.value ? "Continue" : "Freeze"} <kbd>space</kbd>
       </button>
     </div>
@@ -38,7 +48,16 @@ function Ranges() {
   return (
     <span class="seg" role="group" aria-label="Time range">
       {RANGES.map(([ms, text]) => (
-        <button key={ms} type="button" aria-pressed={range.value === ms} onClick={() => { range.value = ms; }}>{text}</button>
+        <button
+          key={ms}
+          type="button"
+          aria-pressed={range.value === ms}
+          onClick={() => {
+            range.value = ms;
+          }}
+        >
+          {text}
+        </button>
       ))}
     </span>
   );
@@ -46,7 +65,12 @@ function Ranges() {
 
 function Live() {
   const [kind, word] = frozen.value ? ["frozen", "Frozen"] : LINKS[link.value.phase];
-  return <span class={`live ${kind}`}><i />{word}</span>;
+  return (
+    <span class={`live ${kind}`}>
+      <i />
+      {word}
+    </span>
+  );
 }
 
 const LINKS: Record<typeof link.value.phase, [string, string]> = {
@@ -61,7 +85,10 @@ const LINKS: Record<typeof link.value.phase, [string, string]> = {
 export function Crumb({ parent, href, children }: { parent: string; href: string; children: ComponentChildren }) {
   return (
     <>
-      <a class="mut" href={href}>{parent}</a> <span class="fnt">/</span> <span class="crumb">{children}</span>
+      <a class="mut" href={href}>
+        {parent}
+      </a>{" "}
+      <span class="fnt">/</span> <span class="crumb">{children}</span>
     </>
   );
 }

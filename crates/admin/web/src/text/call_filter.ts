@@ -20,7 +20,8 @@ export function parseCallFilter(text: string): CallFilter {
     const over = /^(waited|took)>(\d+(?:\.\d+)?)(ms|s|m|min)?$/.exec(part);
     if (part.startsWith("api:")) filter.api = part.slice(4);
     else if (part.startsWith("status:")) filter.status = part.slice(7);
-    else if (over) filter[over[1] === "waited" ? "waitedOver" : "tookOver"] = Number(over[2]) * (UNITS[over[3] ?? "ms"] ?? 1);
+    else if (over)
+      filter[over[1] === "waited" ? "waitedOver" : "tookOver"] = Number(over[2]) * (UNITS[over[3] ?? "ms"] ?? 1);
     else filter.words.push(part);
   }
   return filter;

@@ -5,7 +5,13 @@ import type { OverrideName, StateName } from "../api";
 /** Letter of a state in a history; "." is no data. */
 export type StateLetter = "N" | "T" | "S" | "H" | "C" | ".";
 
-const LETTERS: Record<StateName, StateLetter> = { Normal: "N", Throttle: "T", Sleep: "S", HalfOpen: "H", CacheOnly: "C" };
+const LETTERS: Record<StateName, StateLetter> = {
+  Normal: "N",
+  Throttle: "T",
+  Sleep: "S",
+  HalfOpen: "H",
+  CacheOnly: "C",
+};
 const NAMES: Record<string, StateName> = { N: "Normal", T: "Throttle", S: "Sleep", H: "HalfOpen", C: "CacheOnly" };
 const SEVERITY: Record<string, number> = { ".": -1, N: 0, T: 1, H: 2, S: 3, C: 4 };
 

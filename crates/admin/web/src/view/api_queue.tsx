@@ -24,12 +24,23 @@ function CallName({ row }: { row: QueueRow }) {
 
 export function Waiting({ queue }: { queue: Queue }) {
   const shown = queue.rows.length;
-  const aside = queue.total > shown && <span class="mut">{shown} of {count(queue.total)}</span>;
+  const aside = queue.total > shown && (
+    <span class="mut">
+      {shown} of {count(queue.total)}
+    </span>
+  );
   return (
     <Pane title="Queue" aside={aside}>
-      {shown
-        ? <Table caption="Waiting calls, the next first" columns={QUEUE} rows={queue.rows} id={(row) => row.request_id ?? String(row.position)} />
-        : <Empty>No call waits.</Empty>}
+      {shown ? (
+        <Table
+          caption="Waiting calls, the next first"
+          columns={QUEUE}
+          rows={queue.rows}
+          id={(row) => row.request_id ?? String(row.position)}
+        />
+      ) : (
+        <Empty>No call waits.</Empty>
+      )}
     </Pane>
   );
 }
@@ -44,7 +55,11 @@ export function Groups({ api }: { api: Api }) {
     { name: "Refused", cell: (group) => count(group.refused), right: true, kind: "dk" },
     { name: "p95 wait", cell: (group) => span(group.wait_p95_ms), right: true, kind: "dk" },
   ];
-  return <Pane title="Groups"><Table caption={`Groups of ${api.name}`} columns={columns} rows={api.groups} id={(group) => group.name} /></Pane>;
+  return (
+    <Pane title="Groups">
+      <Table caption={`Groups of ${api.name}`} columns={columns} rows={api.groups} id={(group) => group.name} />
+    </Pane>
+  );
 }
 
 /** Finds the state of a group: its own, or that of the API. */

@@ -11,14 +11,40 @@ import { to, toAction, toTenant } from "../route";
 import { ago, capital, count, minute, perSecond, share, span } from "../text/format";
 
 const ACTIONS: Column<Action>[] = [
-  { name: "Action", cell: (action) => <a href={toAction(action.id)}><b>{action.id}</b></a>, kind: "name" },
+  {
+    name: "Action",
+    cell: (action) => (
+      <a href={toAction(action.id)}>
+        <b>{action.id}</b>
+      </a>
+    ),
+    kind: "name",
+  },
   { name: "Stage", cell: (action) => stageOf(action) },
   { name: "Progress", cell: (action) => <Progress action={action} />, kind: "progress" },
-  { name: "Done", cell: (action) => <>{count(action.jobs.done)} / {count(action.jobs.total)}</>, right: true },
+  {
+    name: "Done",
+    cell: (action) => (
+      <>
+        {count(action.jobs.done)} / {count(action.jobs.total)}
+      </>
+    ),
+    right: true,
+  },
   { name: "Failed", cell: (action) => <Failed action={action} />, right: true },
-  { name: "Rate", cell: (action) => (isOpen(action) ? `${perSecond(action.rate_per_s)}/s` : "–"), right: true, kind: "opt" },
+  {
+    name: "Rate",
+    cell: (action) => (isOpen(action) ? `${perSecond(action.rate_per_s)}/s` : "–"),
+    right: true,
+    kind: "opt",
+  },
   { name: "ETA", cell: (action) => etaOf(action), right: true, kind: "nw" },
-  { name: "Deadline", cell: (action) => deadlineOf(action), right: true, kind: (action) => (action.late_ms ? "bad nw" : "nw") },
+  {
+    name: "Deadline",
+    cell: (action) => deadlineOf(action),
+    right: true,
+    kind: (action) => (action.late_ms ? "bad nw" : "nw"),
+  },
   { name: "Control", quiet: true, cell: (action) => <Control action={action} />, right: true },
 ];
 
@@ -61,17 +87,36 @@ export function Progress({ action }: { action: Action }) {
 
 function Failed({ action }: { action: Action }) {
   const failed = jobsFailed(action);
-  return failed ? <a class="l" href={to("dead", { action: action.id })}>{count(failed)}</a> : <span class="fnt">0</span>;
+  return failed ? (
+    <a class="l" href={to("dead", { action: action.id })}>
+      {count(failed)}
+    </a>
+  ) : (
+    <span class="fnt">0</span>
+  );
 }
 
 function Control({ action }: { action: Action }) {
-  if (!isOpen(action)) return <a class="btn s" href={to("jobs", { action: action.id, state: "done" })}>Results</a>;
+  if (!isOpen(action))
+    return (
+      <a class="btn s" href={to("jobs", { action: action.id, state: "done" })}>
+        Results
+      </a>
+    );
   return (
     <span class="row nowrap">
-      {action.paused
-        ? <button type="button" class="btn s" onClick={() => resumeAction(action)}>Resume…</button>
-        : <button type="button" class="btn s" onClick={() => pauseAction(action)}>Pause…</button>}
-      <button type="button" class="btn s" onClick={() => cancelAction(action)}>Cancel…</button>
+      {action.paused ? (
+        <button type="button" class="btn s" onClick={() => resumeAction(action)}>
+          Resume…
+        </button>
+      ) : (
+        <button type="button" class="btn s" onClick={() => pauseAction(action)}>
+          Pause…
+        </button>
+      )}
+      <button type="button" class="btn s" onClick={() => cancelAction(action)}>
+        Cancel…
+      </button>
     </span>
   );
 }
@@ -79,15 +124,31 @@ function Control({ action }: { action: Action }) {
 export function ActionsPane({ actions, total }: { actions: Action[]; total: number }) {
   const aside = (
     <>
-      {total > actions.length && <span class="mut">{count(actions.length)} of {count(total)}</span>}
-      <span class="keys"><Key mark="c-ok">done</Key><Key mark="c-rd hatch">failed</Key><Key mark="c-bl">in flight</Key></span>
+      {total > actions.length && (
+        <span class="mut">
+          {count(actions.length)} of {count(total)}
+        </span>
+      )}
+      <span class="keys">
+        <Key mark="c-ok">done</Key>
+        <Key mark="c-rd hatch">failed</Key>
+        <Key mark="c-bl">in flight</Key>
+      </span>
     </>
   );
   return (
     <Pane title="Actions" aside={aside}>
-      {actions.length
-        ? <Table cards caption="Actions, those in danger first" columns={ACTIONS} rows={actions} id={(action) => action.id} />
-        : <Empty>No action was opened.</Empty>}
+      {actions.length ? (
+        <Table
+          cards
+          caption="Actions, those in danger first"
+          columns={ACTIONS}
+          rows={actions}
+          id={(action) => action.id}
+        />
+      ) : (
+        <Empty>No action was opened.</Empty>
+      )}
     </Pane>
   );
 }
@@ -95,32 +156,88 @@ export function ActionsPane({ actions, total }: { actions: Action[]; total: numb
 const FAILURES: Column<FailureReason>[] = [
   { name: "Reason", cell: (row) => row.reason, kind: "name words" },
   { name: "Jobs", cell: (row) => count(row.jobs), right: true },
-  { name: "15 min", cell: (row) => (row.recent ? count(row.recent) : "–"), right: true, kind: (row) => (row.recent ? "warn" : "") },
+  {
+    name: "15 min",
+    cell: (row) => (row.recent ? count(row.recent) : "–"),
+    right: true,
+    kind: (row) => (row.recent ? "warn" : ""),
+  },
   { name: "Tenants", cell: (row) => <Names names={row.tenants} />, kind: "mut names" },
   { name: "Last", cell: (row) => minute(row.last, Date.now()), right: true, kind: "nw" },
-  { name: "Letters", quiet: true, cell: (row) => <a class="l" href={to("dead", { reason: row.reason })}>Show</a>, right: true },
+  {
+    name: "Letters",
+    quiet: true,
+    cell: (row) => (
+      <a class="l" href={to("dead", { reason: row.reason })}>
+        Show
+      </a>
+    ),
+    right: true,
+  },
 ];
 
 function Names({ names }: { names: string[] }) {
-  return <>{names.map((name, index) => <span key={name}>{index > 0 && ", "}<a href={toTenant(name)}>{name}</a></span>)}</>;
+  return (
+    <>
+      {names.map((name, index) => (
+        <span key={name}>
+          {index > 0 && ", "}
+          <a href={toTenant(name)}>{name}</a>
+        </span>
+      ))}
+    </>
+  );
 }
 
 export function FailuresPane({ failures }: { failures: Failures }) {
   return (
-    <Pane title="Failures by reason" aside={<a class="l" href="#/dead">{count(failures.dead)} dead letters</a>}>
-      {failures.failures.length
-        ? <Table cards caption="Failed jobs by reason" columns={FAILURES} rows={failures.failures.slice(0, 12)} id={(row) => row.reason} />
-        : <Empty>No job has failed.</Empty>}
+    <Pane
+      title="Failures by reason"
+      aside={
+        <a class="l" href="#/dead">
+          {count(failures.dead)} dead letters
+        </a>
+      }
+    >
+      {failures.failures.length ? (
+        <Table
+          cards
+          caption="Failed jobs by reason"
+          columns={FAILURES}
+          rows={failures.failures.slice(0, 12)}
+          id={(row) => row.reason}
+        />
+      ) : (
+        <Empty>No job has failed.</Empty>
+      )}
     </Pane>
   );
 }
 
 const MACHINES: Column<Machine>[] = [
-  { name: "Machine", cell: (row) => <>{row.name}{row.here && <span class="sub"> this one</span>}</>, kind: "name" },
+  {
+    name: "Machine",
+    cell: (row) => (
+      <>
+        {row.name}
+        {row.here && <span class="sub"> this one</span>}
+      </>
+    ),
+    kind: "name",
+  },
   { name: "Workers", cell: (row) => (row.lease_ms ? `${row.busy} / ${row.workers}` : "–"), right: true },
   { name: "Rate", cell: (row) => (row.rate_per_s == null ? "–" : `${perSecond(row.rate_per_s)}/s`), right: true },
-  { name: "Start lag p99", cell: (row) => (row.start_lag_p99_ms == null ? "–" : `${row.start_lag_p99_ms} ms`), right: true },
-  { name: "Lease", cell: (row) => (row.lease_ms ? `${span(row.lease_ms)} left` : "expired"), right: true, kind: (row) => (row.lease_ms ? "" : "bad") },
+  {
+    name: "Start lag p99",
+    cell: (row) => (row.start_lag_p99_ms == null ? "–" : `${row.start_lag_p99_ms} ms`),
+    right: true,
+  },
+  {
+    name: "Lease",
+    cell: (row) => (row.lease_ms ? `${span(row.lease_ms)} left` : "expired"),
+    right: true,
+    kind: (row) => (row.lease_ms ? "" : "bad"),
+  },
   { name: "Seen", cell: (row) => ago(row.seen_ms), right: true, kind: (row) => (row.lease_ms ? "" : "bad") },
 ];
 
@@ -129,7 +246,14 @@ export function MachinesPane({ machines, bulk }: { machines: Machine[]; bulk: Bu
   const notes = machines.flatMap((machine) => (machine.note ? `${machine.name} is gone: ${machine.note}.` : []));
   const store = `Store: ${bulk.store}${bulk.store_ms == null ? "" : `, ${bulk.store_ms < 10 ? `${bulk.store_ms.toFixed(1)} ms` : span(bulk.store_ms)}`}.`;
   return (
-    <Pane title="Machines" aside={<span class="mut">{alive} of {machines.length}</span>}>
+    <Pane
+      title="Machines"
+      aside={
+        <span class="mut">
+          {alive} of {machines.length}
+        </span>
+      }
+    >
       <Table cards caption="Machines with workers" columns={MACHINES} rows={machines} id={(row) => row.name} />
       <div class="in foot-in mut">{[...notes, store].join(" ")}</div>
     </Pane>

@@ -19,8 +19,14 @@ const FILTERS = ["reason", "tenant", "action", "q", "after"] as const;
 
 export function DeadView() {
   const { query } = route.value;
-  const filter = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""])) as Record<(typeof FILTERS)[number], string>;
-  const { value, error, problem, reload } = useResource<DeadLetters>(address("/v1/bulk/dead", { ...filter, order: "newest", most: PAGE }), 5000);
+  const filter = Object.fromEntries(FILTERS.map((name) => [name, query.get(name) ?? ""])) as Record<
+    (typeof FILTERS)[number],
+    string
+  >;
+  const { value, error, problem, reload } = useResource<DeadLetters>(
+    address("/v1/bulk/dead", { ...filter, order: "newest", most: PAGE }),
+    5000,
+  );
   const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
   const [open, setOpen] = useState("");
   const letters = value?.dead ?? [];
@@ -32,18 +38,53 @@ export function DeadView() {
   const shown = letters.find((letter) => letter.id === open) ?? letters[0];
   return (
     <>
-      <Top title="Dead letters" note={value && <span class="mut">{count(value.total)}</span>} actions={<Buttons chosen={chosen} filter={filter} value={value} after={after} />} />
+      <Top
+        title="Dead letters"
+        note={value && <span class="mut">{count(value.total)}</span>}
+        actions={<Buttons chosen={chosen} filter={filter} value={value} after={after} />}
+      />
       <div class="stack">
         <LinkBanner />
-        {error && <Banner tone={problem === "no_bulk" ? "" : "red"} lead={problem === "no_bulk" ? "This program runs no bulk jobs." : "The dead letters cannot be read."} text={error} />}
+        {error && (
+          <Banner
+            tone={problem === "no_bulk" ? "" : "red"}
+            lead={problem === "no_bulk" ? "This program runs no bulk jobs." : "The dead letters cannot be read."}
+            text={error}
+          />
+        )}
         {value && <Facets value={value} filter={filter} />}
         {value && (
           <div class="gm">
-            <Pane title="Letters" aside={<span class="mut">{chosen.length ? `${chosen.length} selected` : `${count(letters.length)} shown`}</span>}>
-              {letters.length
-                ? <Table cards caption="Dead letters, newest first" columns={columnsWith(letters, picked, setPicked)} rows={letters} id={(letter) => String(letter.place)} selected={(letter) => letter === shown} onRow={(letter) => setOpen(letter.id)} />
-                : <Empty>{value.total ? "No dead letter matches." : "None: every job that ended has succeeded, or was deleted."}</Empty>}
-              <CursorPager after={filter.after} next={value.next == null ? null : String(value.next)} onMove={(next) => setQuery({ after: next })} />
+            <Pane
+              title="Letters"
+              aside={
+                <span class="mut">
+                  {chosen.length ? `${chosen.length} selected` : `${count(letters.length)} shown`}
+                </span>
+              }
+            >
+              {letters.length ? (
+                <Table
+                  cards
+                  caption="Dead letters, newest first"
+                  columns={columnsWith(letters, picked, setPicked)}
+                  rows={letters}
+                  id={(letter) => String(letter.place)}
+                  selected={(letter) => letter === shown}
+                  onRow={(letter) => setOpen(letter.id)}
+                />
+              ) : (
+                <Empty>
+                  {value.total
+                    ? "No dead letter matches."
+                    : "None: every job that ended has succeeded, or was deleted."}
+                </Empty>
+              )}
+              <CursorPager
+                after={filter.after}
+                next={value.next == null ? null : String(value.next)}
+                onMove={(next) => setQuery({ after: next })}
+              />
             </Pane>
             <div class="col">
               {shown && <Letter letter={shown} after={after} />}
@@ -65,13 +106,22 @@ interface ButtonsProps {
 
 /** Buttons for the selection; without one, for everything that the filter shows, if one filter says it all. */
 function Buttons({ chosen, filter, value, after }: ButtonsProps) {
-  const target = chosen.length ? { selection: { jobs: chosen.map((letter) => letter.id) } as DeadSelection, what: plural(chosen.length, "dead letter") } : wholeFilter(filter);
+  const target = chosen.length
+    ? {
+        selection: { jobs: chosen.map((letter) => letter.id) } as DeadSelection,
+        what: plural(chosen.length, "dead letter"),
+      }
+    : wholeFilter(filter);
   if (!value?.total || !target) return <span class="fnt dk">Select letters to retry or delete them</span>;
   const words = chosen.length ? `${chosen.length} selected` : "all shown";
   return (
     <span class="row">
-      <button type="button" class="btn pri" onClick={() => retryDead(target.selection, target.what, after)}>Retry {words}…</button>
-      <button type="button" class="btn dan" onClick={() => deleteDead(target.selection, target.what, after)}>Delete…</button>
+      <button type="button" class="btn pri" onClick={() => retryDead(target.selection, target.what, after)}>
+        Retry {words}…
+      </button>
+      <button type="button" class="btn dan" onClick={() => deleteDead(target.selection, target.what, after)}>
+        Delete…
+      </button>
     </span>
   );
 }
@@ -93,9 +143,17 @@ function Facets({ value, filter }: { value: DeadLetters; filter: Record<string, 
   return (
     <div class="row facets">
       <Search label="Job, path or words of the error" value={filter["q"] ?? ""} onSearch={(text) => pick("q", text)} />
-      <button type="button" class="chip" aria-pressed={!filter["reason"]} onClick={() => pick("reason", "")}>All <span class="fnt">{count(all)}</span></button>
+      <button type="button" class="chip" aria-pressed={!filter["reason"]} onClick={() => pick("reason", "")}>
+        All <span class="fnt">{count(all)}</span>
+      </button>
       {reasons.slice(0, 8).map(({ reason, jobs }) => (
-        <button key={reason} type="button" class="chip" aria-pressed={filter["reason"] === reason} onClick={() => pick("reason", reason)}>
+        <button
+          key={reason}
+          type="button"
+          class="chip"
+          aria-pressed={filter["reason"] === reason}
+          onClick={() => pick("reason", reason)}
+        >
           <span class="cut">{reason}</span> <span class="fnt">{count(jobs)}</span>
         </button>
       ))}
@@ -105,12 +163,26 @@ function Facets({ value, filter }: { value: DeadLetters; filter: Record<string, 
   );
 }
 
-function Choice({ label, names, value, onPick }: { label: string; names: string[]; value: string; onPick: (name: string, value: string) => void }) {
+function Choice({
+  label,
+  names,
+  value,
+  onPick,
+}: {
+  label: string;
+  names: string[];
+  value: string;
+  onPick: (name: string, value: string) => void;
+}) {
   const all = value && !names.includes(value) ? [value, ...names] : names;
   return (
     <select aria-label={label} value={value} onChange={(event) => onPick(label, event.currentTarget.value)}>
       <option value="">every {label}</option>
-      {all.map((name) => <option key={name} value={name}>{name}</option>)}
+      {all.map((name) => (
+        <option key={name} value={name}>
+          {name}
+        </option>
+      ))}
     </select>
   );
 }
@@ -125,14 +197,47 @@ function columnsWith(letters: DeadLetter[], picked: ReadonlySet<string>, setPick
   };
   const isAll = letters.every((letter) => picked.has(letter.id));
   const head = (
-    <input type="checkbox" aria-label={`Select all ${letters.length}`} checked={isAll} onClick={() => setPicked(new Set(isAll ? [] : letters.map((letter) => letter.id)))} />
+    <input
+      type="checkbox"
+      aria-label={`Select all ${letters.length}`}
+      checked={isAll}
+      onClick={() => setPicked(new Set(isAll ? [] : letters.map((letter) => letter.id)))}
+    />
   );
   return [
-    { name: "Selected", head, quiet: true, cell: (letter) => <input type="checkbox" aria-label={`Select ${letter.id}`} checked={picked.has(letter.id)} onClick={(event) => { event.stopPropagation(); toggle(letter.id); }} />, kind: "check" },
+    {
+      name: "Selected",
+      head,
+      quiet: true,
+      cell: (letter) => (
+        <input
+          type="checkbox"
+          aria-label={`Select ${letter.id}`}
+          checked={picked.has(letter.id)}
+          onClick={(event) => {
+            event.stopPropagation();
+            toggle(letter.id);
+          }}
+        />
+      ),
+      kind: "check",
+    },
     { name: "Job", cell: (letter) => <a href={toJob(letter.id)}>{letter.id}</a>, kind: "m name" },
     { name: "Tenant", cell: (letter) => <a href={toTenant(letter.tenant)}>{letter.tenant}</a> },
-    { name: "Call", cell: (letter) => (letter.path ? `${letter.method ?? "GET"} ${letter.path}` : "–"), kind: "m words" },
-    { name: "Last error", cell: (letter) => <button type="button" class="link" title="Show its history">{letter.history[letter.history.length - 1]?.words ?? letter.reason}</button>, kind: "words" },
+    {
+      name: "Call",
+      cell: (letter) => (letter.path ? `${letter.method ?? "GET"} ${letter.path}` : "–"),
+      kind: "m words",
+    },
+    {
+      name: "Last error",
+      cell: (letter) => (
+        <button type="button" class="link" title="Show its history">
+          {letter.history[letter.history.length - 1]?.words ?? letter.reason}
+        </button>
+      ),
+      kind: "words",
+    },
     { name: "Attempts", cell: (letter) => count(letter.attempts), right: true },
     { name: "Died", cell: (letter) => clock(letter.at), right: true, kind: "nw" },
   ];
@@ -140,17 +245,44 @@ function columnsWith(letters: DeadLetter[], picked: ReadonlySet<string>, setPick
 
 function Letter({ letter, after }: { letter: DeadLetter; after: () => void }) {
   return (
-    <Pane title={<span class="m">{letter.id}</span>} aside={<span class="mut">{letter.tenant}{letter.action ? `, ${letter.action}` : ""}</span>} padded>
+    <Pane
+      title={<span class="m">{letter.id}</span>}
+      aside={
+        <span class="mut">
+          {letter.tenant}
+          {letter.action ? `, ${letter.action}` : ""}
+        </span>
+      }
+      padded
+    >
       <ul class="tl flush">
         {letter.history.map((entry, index) => (
-          <li key={index}><time class="fnt">{clock(entry.at)}</time><span>attempt {letter.attempts - letter.history.length + index + 1}</span><span>{entry.words}</span></li>
+          <li key={index}>
+            <time class="fnt">{clock(entry.at)}</time>
+            <span>attempt {letter.attempts - letter.history.length + index + 1}</span>
+            <span>{entry.words}</span>
+          </li>
         ))}
       </ul>
       {letter.body && <pre tabIndex={0}>{letter.body}</pre>}
       <div class="row after">
-        <button type="button" class="btn s" onClick={() => retryDead(oneLetter(letter), `dead letter ${letter.id}`, after)}>Retry…</button>
-        <a class="btn s" href={toJob(letter.id)}>Open job</a>
-        <button type="button" class="btn s dan" onClick={() => deleteDead(oneLetter(letter), `dead letter ${letter.id}`, after)}>Delete…</button>
+        <button
+          type="button"
+          class="btn s"
+          onClick={() => retryDead(oneLetter(letter), `dead letter ${letter.id}`, after)}
+        >
+          Retry…
+        </button>
+        <a class="btn s" href={toJob(letter.id)}>
+          Open job
+        </a>
+        <button
+          type="button"
+          class="btn s dan"
+          onClick={() => deleteDead(oneLetter(letter), `dead letter ${letter.id}`, after)}
+        >
+          Delete…
+        </button>
       </div>
     </Pane>
   );

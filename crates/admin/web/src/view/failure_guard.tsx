@@ -21,8 +21,14 @@ export class FailureGuard extends Component<GuardProps, { failure: string }> {
     return (
       <>
         <Top title="This view cannot be drawn" />
-        <Banner tone="red" lead="The program sent something that this page does not understand." text={`Reload the page; if it stays so, report it with these words: ${failure}`}>
-          <button type="button" class="btn s" onClick={() => this.setState({ failure: "" })}>Draw again</button>
+        <Banner
+          tone="red"
+          lead="The program sent something that this page does not understand."
+          text={`Reload the page; if it stays so, report it with these words: ${failure}`}
+        >
+          <button type="button" class="btn s" onClick={() => this.setState({ failure: "" })}>
+            Draw again
+          </button>
         </Banner>
       </>
     );

@@ -18,8 +18,19 @@ const ENDED = ["done", "failed", "dead", "expired", "cancelled"];
 export function JobView() {
   const id = route.value.name;
   const { value: job, error, reload } = useResource<Job>(`/v1/bulk/jobs/${segment(id)}`, REFRESH);
-  const title = <Crumb parent="Jobs" href="#/jobs"><span class="m">{id}</span></Crumb>;
-  if (!job || job.id !== id) return <><Top title={title} /><LinkBanner />{error ? <Banner tone="red" lead="The job cannot be shown." text={error} /> : <Empty>Loading…</Empty>}</>;
+  const title = (
+    <Crumb parent="Jobs" href="#/jobs">
+      <span class="m">{id}</span>
+    </Crumb>
+  );
+  if (!job || job.id !== id)
+    return (
+      <>
+        <Top title={title} />
+        <LinkBanner />
+        {error ? <Banner tone="red" lead="The job cannot be shown." text={error} /> : <Empty>Loading…</Empty>}
+      </>
+    );
   return (
     <>
       <Top title={title} actions={<Actions job={job} reload={reload} />} />
@@ -29,17 +40,31 @@ export function JobView() {
         <div class="gm">
           <div class="col">
             <Pane title="What happened" aside={<span class="mut">since {clock(job.started)}</span>} padded>
-              {job.parts.length ? <Waterfall label="Parts of the job over time" parts={job.parts} /> : <Empty>Nothing yet.</Empty>}
+              {job.parts.length ? (
+                <Waterfall label="Parts of the job over time" parts={job.parts} />
+              ) : (
+                <Empty>Nothing yet.</Empty>
+              )}
             </Pane>
             <Pane title="Attempts">
-              {job.tries.length ? <Table cards caption="Attempts" columns={ATTEMPTS} rows={job.tries} id={(row) => String(row.number)} /> : <Empty>None was sent.</Empty>}
+              {job.tries.length ? (
+                <Table cards caption="Attempts" columns={ATTEMPTS} rows={job.tries} id={(row) => String(row.number)} />
+              ) : (
+                <Empty>None was sent.</Empty>
+              )}
             </Pane>
             {job.request && <HttpPane title="Request" message={job.request} job={job} />}
             {job.response && <HttpPane title="Last response" message={job.response} />}
           </div>
           <div class="col">
-            <Pane title="Job" padded><Facts list={facts(job)} /></Pane>
-            {job.next_run.length > 0 && <Pane title="Next run" padded><Facts list={job.next_run} /></Pane>}
+            <Pane title="Job" padded>
+              <Facts list={facts(job)} />
+            </Pane>
+            {job.next_run.length > 0 && (
+              <Pane title="Next run" padded>
+                <Facts list={job.next_run} />
+              </Pane>
+            )}
           </div>
         </div>
       </div>
@@ -53,9 +78,21 @@ function Actions({ job, reload }: { job: Job; reload: () => void }) {
   const { state } = job;
   return (
     <span class="row">
-      {(state === "queued" || state === "delayed") && <button type="button" class="btn" onClick={() => changePriority(job, reload)}>Change priority…</button>}
-      {(state === "delayed" || state === "dead" || state === "failed") && <button type="button" class="btn" onClick={() => retryJob(job, reload)}>Retry…</button>}
-      {!ENDED.includes(state) && <button type="button" class="btn dan" onClick={() => cancelJob(job, reload)}>Cancel…</button>}
+      {(state === "queued" || state === "delayed") && (
+        <button type="button" class="btn" onClick={() => changePriority(job, reload)}>
+          Change priority…
+        </button>
+      )}
+      {(state === "delayed" || state === "dead" || state === "failed") && (
+        <button type="button" class="btn" onClick={() => retryJob(job, reload)}>
+          Retry…
+        </button>
+      )}
+      {!ENDED.includes(state) && (
+        <button type="button" class="btn dan" onClick={() => cancelJob(job, reload)}>
+          Cancel…
+        </button>
+      )}
     </span>
   );
 }
@@ -64,7 +101,15 @@ const ATTEMPTS: Column<JobAttempt>[] = [
   { name: "#", cell: (row) => row.number, right: true },
   { name: "Sent", cell: (row) => precise(row.sent) },
   { name: "Machine", cell: (row) => row.machine ?? "–", kind: "nw" },
-  { name: "Response", cell: (row) => <><span class={row.is_failure ? "bad" : ""}>{row.result ?? "in flight"}</span> {row.text}</>, kind: "words" },
+  {
+    name: "Response",
+    cell: (row) => (
+      <>
+        <span class={row.is_failure ? "bad" : ""}>{row.result ?? "in flight"}</span> {row.text}
+      </>
+    ),
+    kind: "words",
+  },
   { name: "Waited", cell: (row) => exactSpan(row.waited_ms), right: true },
   { name: "Took", cell: (row) => span(row.took_ms), right: true },
   { name: "Then", cell: (row) => row.then ?? "–" },
@@ -74,9 +119,38 @@ function facts(job: Job): [string, preact.ComponentChildren][] {
   const at = (time: number | null): string => (time == null ? "none" : clock(time));
   return [
     ["State", <b>{capital(job.state.replace("_", " "))}</b>],
-    ["Tenant", <><a class="l" href={toTenant(job.tenant)}>{job.tenant}</a>, weight {job.weight}</>],
-    ["Action", job.action ? <a class="l" href={toAction(job.action)}>{job.action}</a> : "none"],
-    ["API, group", <>{job.api ? <a class="l" href={toApi(job.api)}>{job.api}</a> : "handler"}{job.group ? `, ${job.group}` : ""}</>],
+    [
+      "Tenant",
+      <>
+        <a class="l" href={toTenant(job.tenant)}>
+          {job.tenant}
+        </a>
+        , weight {job.weight}
+      </>,
+    ],
+    [
+      "Action",
+      job.action ? (
+        <a class="l" href={toAction(job.action)}>
+          {job.action}
+        </a>
+      ) : (
+        "none"
+      ),
+    ],
+    [
+      "API, group",
+      <>
+        {job.api ? (
+          <a class="l" href={toApi(job.api)}>
+            {job.api}
+          </a>
+        ) : (
+          "handler"
+        )}
+        {job.group ? `, ${job.group}` : ""}
+      </>,
+    ],
     ["Priority", job.priority],
     ["Cost", count(job.cost)],
     ["Submitted", clock(job.submitted)],
@@ -90,7 +164,13 @@ function facts(job: Job): [string, preact.ComponentChildren][] {
 }
 
 function HttpPane({ title, message, job }: { title: string; message: HttpText; job?: Job }) {
-  const aside = job ? <button type="button" class="btn s" onClick={() => copyCurl(job, message)}>Copy as curl, without secrets</button> : <span class="mut">{bytes(message.body_bytes)}</span>;
+  const aside = job ? (
+    <button type="button" class="btn s" onClick={() => copyCurl(job, message)}>
+      Copy as curl, without secrets
+    </button>
+  ) : (
+    <span class="mut">{bytes(message.body_bytes)}</span>
+  );
   return (
     <Pane title={title} aside={aside} padded>
       <pre tabIndex={0}>{asText(message)}</pre>
@@ -100,7 +180,12 @@ function HttpPane({ title, message, job }: { title: string; message: HttpText; j
 
 function asText({ head, headers, body, is_cut, body_bytes }: HttpText): string {
   const lines = headers.map(([name, value]) => `${name}: ${value}`);
-  const text = body == null ? (body_bytes ? `(${bytes(body_bytes)} that are not text)` : "") : body + (is_cut ? `\n… (${bytes(body_bytes)} in all)` : "");
+  const text =
+    body == null
+      ? body_bytes
+        ? `(${bytes(body_bytes)} that are not text)`
+        : ""
+      : body + (is_cut ? `\n… (${bytes(body_bytes)} in all)` : "");
   return [head, ...lines].join("\n") + (text ? `\n\n${text}` : "");
 }
 

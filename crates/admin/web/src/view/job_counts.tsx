@@ -21,11 +21,22 @@ export function JobCountsPane({ jobs, filter }: { jobs: JobCounts; filter: Recor
       <PartBar tall label="Jobs by state" parts={ROWS.map(([name, , , mark]) => ({ mark, size: jobs[name] }))} />
       <table class="causes">
         <caption class="vh">Jobs by state</caption>
-        <thead class="vh"><tr><th scope="col">State</th><th scope="col">Jobs</th><th scope="col">Share</th></tr></thead>
+        <thead class="vh">
+          <tr>
+            <th scope="col">State</th>
+            <th scope="col">Jobs</th>
+            <th scope="col">Share</th>
+          </tr>
+        </thead>
         <tbody>
           {ROWS.map(([name, word, state, mark]) => (
             <tr key={name}>
-              <td><span class="key wide"><i class={mark} /><a href={to("jobs", { ...filter, state })}>{word}</a></span></td>
+              <td>
+                <span class="key wide">
+                  <i class={mark} />
+                  <a href={to("jobs", { ...filter, state })}>{word}</a>
+                </span>
+              </td>
               <td class="r">{count(jobs[name])}</td>
               <td class="r fnt">{share(jobs[name], jobs.total)} %</td>
             </tr>

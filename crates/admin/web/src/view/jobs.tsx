@@ -17,8 +17,14 @@ const PAGE = 50;
 
 /** Words of a state. "queued" are those that can start when a limit lets them. */
 const WORDS: Record<JobStateName, string> = {
-  queued: "waiting", delayed: "delayed", in_flight: "in flight", done: "done",
-  failed: "failed", dead: "dead", expired: "expired", cancelled: "cancelled",
+  queued: "waiting",
+  delayed: "delayed",
+  in_flight: "in flight",
+  done: "done",
+  failed: "failed",
+  dead: "dead",
+  expired: "expired",
+  cancelled: "cancelled",
 };
 
 const COLUMNS: Column<JobRow>[] = [
@@ -44,28 +50,71 @@ export function JobsView() {
   const { query } = route.value;
   const state = query.get("state") ?? "queued";
   const [q, after] = [query.get("q") ?? "", query.get("after") ?? ""];
-  const filters = ["tenant", "action", "api", "reason"].flatMap((name) => (query.get(name) ? [[name, query.get(name) as string] as const] : []));
+  const filters = ["tenant", "action", "api", "reason"].flatMap((name) =>
+    query.get(name) ? [[name, query.get(name) as string] as const] : [],
+  );
   const path = address("/v1/bulk/jobs", { state, q, after, most: PAGE, ...Object.fromEntries(filters) });
   const { value, error, problem } = useResource<Jobs>(path, REFRESH);
   return (
     <>
-      <Top title="Jobs" actions={<Search label="Job, path or words of the error" value={q} onSearch={(text) => setQuery({ q: text, after: "" })} />} />
+      <Top
+        title="Jobs"
+        actions={
+          <Search
+            label="Job, path or words of the error"
+            value={q}
+            onSearch={(text) => setQuery({ q: text, after: "" })}
+          />
+        }
+      />
       <div class="stack">
         <LinkBanner />
         <div class="row" role="group" aria-label="State">
           {STATES.map((name) => (
-            <button key={name} type="button" class="chip" aria-pressed={name === state} onClick={() => setQuery({ state: name, after: "" })}>
-              {capital(WORDS[name])} <span class="fnt">{value?.counts[name] == null ? "" : count(value.counts[name])}</span>
+            <button
+              key={name}
+              type="button"
+              class="chip"
+              aria-pressed={name === state}
+              onClick={() => setQuery({ state: name, after: "" })}
+            >
+              {capital(WORDS[name])}{" "}
+              <span class="fnt">{value?.counts[name] == null ? "" : count(value.counts[name])}</span>
             </button>
           ))}
           {filters.map(([name, text]) => (
-            <button key={name} type="button" class="chip on" title="Remove this filter" onClick={() => setQuery({ [name]: "", after: "" })}>{name}: {text} ×</button>
+            <button
+              key={name}
+              type="button"
+              class="chip on"
+              title="Remove this filter"
+              onClick={() => setQuery({ [name]: "", after: "" })}
+            >
+              {name}: {text} ×
+            </button>
           ))}
         </div>
-        {error && <Banner tone={problem === "no_bulk" ? "" : "red"} lead={problem === "no_bulk" ? "This program runs no bulk jobs." : "The jobs cannot be read."} text={error} />}
+        {error && (
+          <Banner
+            tone={problem === "no_bulk" ? "" : "red"}
+            lead={problem === "no_bulk" ? "This program runs no bulk jobs." : "The jobs cannot be read."}
+            text={error}
+          />
+        )}
         {value && (
-          <Pane title={`${capital(WORDS[state as JobStateName] ?? state)} jobs`} aside={value.counts[state as JobStateName] != null && <span class="mut">{count(value.counts[state as JobStateName])}</span>}>
-            {value.jobs.length ? <Table cards caption={`Jobs: ${state}`} columns={COLUMNS} rows={value.jobs} id={(row) => row.id} /> : <Empty>No job matches.</Empty>}
+          <Pane
+            title={`${capital(WORDS[state as JobStateName] ?? state)} jobs`}
+            aside={
+              value.counts[state as JobStateName] != null && (
+                <span class="mut">{count(value.counts[state as JobStateName])}</span>
+              )
+            }
+          >
+            {value.jobs.length ? (
+              <Table cards caption={`Jobs: ${state}`} columns={COLUMNS} rows={value.jobs} id={(row) => row.id} />
+            ) : (
+              <Empty>No job matches.</Empty>
+            )}
             <CursorPager after={after} next={value.next} onMove={(next) => setQuery({ after: next })} />
           </Pane>
         )}

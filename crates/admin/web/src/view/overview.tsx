@@ -12,7 +12,18 @@ import { Search } from "../part/search";
 import { Timeline } from "../part/timeline";
 import { range, Top } from "../part/top";
 import { toApi, to } from "../route";
-import { count, limitNumber, minute, percent, perSecond, plural, rateText, share, span, spanParts } from "../text/format";
+import {
+  count,
+  limitNumber,
+  minute,
+  percent,
+  perSecond,
+  plural,
+  rateText,
+  share,
+  span,
+  spanParts,
+} from "../text/format";
 import { isStopped } from "../text/state";
 import { LinkBanner } from "./shell";
 import { WaitCauses } from "./wait_causes";
@@ -21,11 +32,34 @@ const filter = signal("");
 
 export function Overview() {
   const model = shown.value;
-  const title = <Top title="Overview" hasRange actions={<Search label="Filter APIs" value={filter.value} onSearch={(text) => { filter.value = text; }} />} />;
-  if (!model || model.view !== "overview") return <>{title}<LinkBanner /><Empty>Loading…</Empty></>;
+  const title = (
+    <Top
+      title="Overview"
+      hasRange
+      actions={
+        <Search
+          label="Filter APIs"
+          value={filter.value}
+          onSearch={(text) => {
+            filter.value = text;
+          }}
+        />
+      }
+    />
+  );
+  if (!model || model.view !== "overview")
+    return (
+      <>
+        {title}
+        <LinkBanner />
+        <Empty>Loading…</Empty>
+      </>
+    );
   const { apis, history, totals, bulk, changes } = model;
   const words = filter.value.toLowerCase();
-  const rows = words ? apis.filter((api) => `${api.name} ${api.host} ${api.state}`.toLowerCase().includes(words)) : apis;
+  const rows = words
+    ? apis.filter((api) => `${api.name} ${api.host} ${api.state}`.toLowerCase().includes(words))
+    : apis;
   return (
     <>
       {title}
@@ -38,19 +72,49 @@ export function Overview() {
             <span class="mut">{summary(apis)}</span>
             <span class="sp" />
             <span class="keys hide-s">
-              <Key mark="ln c-bl">rate</Key><Key mark="so">limit in effect</Key><Key mark="dt">configured</Key><Key mark="c-lost">capacity lost</Key>
+              <Key mark="ln c-bl">rate</Key>
+              <Key mark="so">limit in effect</Key>
+              <Key mark="dt">configured</Key>
+              <Key mark="c-lost">capacity lost</Key>
             </span>
           </header>
           <ApiTable rows={rows} history={history} />
-          {!rows.length && <Empty>{apis.length ? "No API matches." : "No API is configured: add [apis.NAME] to outflow.toml and reload."}</Empty>}
-          {model.menu.api_count > apis.length && <p class="empty">The {apis.length} worst of {count(model.menu.api_count)} APIs; the others are healthier.</p>}
+          {!rows.length && (
+            <Empty>
+              {apis.length ? "No API matches." : "No API is configured: add [apis.NAME] to outflow.toml and reload."}
+            </Empty>
+          )}
+          {model.menu.api_count > apis.length && (
+            <p class="empty">
+              The {apis.length} worst of {count(model.menu.api_count)} APIs; the others are healthier.
+            </p>
+          )}
         </section>
         <div class="g2">
-          <Pane title="Last changes" aside={<a class="l" href="#/events">All events</a>}>
-            {changes.length ? <Timeline changes={changes.slice(0, 6)} /> : <Empty>None since the program started.</Empty>}
+          <Pane
+            title="Last changes"
+            aside={
+              <a class="l" href="#/events">
+                All events
+              </a>
+            }
+          >
+            {changes.length ? (
+              <Timeline changes={changes.slice(0, 6)} />
+            ) : (
+              <Empty>None since the program started.</Empty>
+            )}
           </Pane>
           {bulk && (
-            <Pane title={bulk.jobs.queued ? `What ${plural(bulk.jobs.queued, "job")} wait for` : "Jobs"} aside={<a class="l" href="#/bulk">Bulk</a>} padded>
+            <Pane
+              title={bulk.jobs.queued ? `What ${plural(bulk.jobs.queued, "job")} wait for` : "Jobs"}
+              aside={
+                <a class="l" href="#/bulk">
+                  Bulk
+                </a>
+              }
+              padded
+            >
               <WaitCauses causes={bulk.wait_causes} queued={bulk.jobs.queued} />
             </Pane>
           )}
@@ -63,23 +127,42 @@ export function Overview() {
 function figures(totals: Totals, bulk: Bulk | null): Figure[] {
   const list: Figure[] = [
     {
-      name: "Calls", value: <Unit value={perSecond(totals.calls_per_s)} unit="/s" />,
+      name: "Calls",
+      value: <Unit value={perSecond(totals.calls_per_s)} unit="/s" />,
       note: totals.peak_at ? `peak ${perSecond(totals.peak_per_s)}/s at ${minute(totals.peak_at)}` : "",
     },
     {
-      name: "Waiting", value: <Unit value={count(totals.waiting)} unit={totals.waiting === 1 ? "call" : "calls"} />,
+      name: "Waiting",
+      value: <Unit value={count(totals.waiting)} unit={totals.waiting === 1 ? "call" : "calls"} />,
       note: totals.longest_wait_ms ? `longest ${span(totals.longest_wait_ms)}` : "",
     },
-    { name: "Throttled (429)", value: count(totals.throttled), note: `of ${count(totals.sent)} in 15 min`, tone: totals.throttled ? "warn" : "" },
-    { name: "Errors", value: <Unit value={share(totals.failed, totals.sent)} unit="%" />, note: totals.worst ? `most of it ${totals.worst}` : "in 15 min" },
-    { name: "From the cache", value: <Unit value={share(totals.cache, totals.calls)} unit="%" />, note: `${count(totals.cache)} calls not sent` },
+    {
+      name: "Throttled (429)",
+      value: count(totals.throttled),
+      note: `of ${count(totals.sent)} in 15 min`,
+      tone: totals.throttled ? "warn" : "",
+    },
+    {
+      name: "Errors",
+      value: <Unit value={share(totals.failed, totals.sent)} unit="%" />,
+      note: totals.worst ? `most of it ${totals.worst}` : "in 15 min",
+    },
+    {
+      name: "From the cache",
+      value: <Unit value={share(totals.cache, totals.calls)} unit="%" />,
+      note: `${count(totals.cache)} calls not sent`,
+    },
   ];
   if (!bulk) return list;
   const eta = bulk.eta_ms == null ? "" : `ETA ${span(bulk.eta_ms)}`;
   return [
     ...list,
     { name: "Jobs queued", value: count(bulk.jobs.queued), note: eta },
-    { name: "Jobs done", value: <Unit value={perSecond(bulk.rate_per_s)} unit="/s" />, note: bulk.jobs.queued ? bulk.eta_text : `${count(bulk.jobs.done)} in all` },
+    {
+      name: "Jobs done",
+      value: <Unit value={perSecond(bulk.rate_per_s)} unit="/s" />,
+      note: bulk.jobs.queued ? bulk.eta_text : `${count(bulk.jobs.done)} in all`,
+    },
   ];
 }
 
@@ -106,11 +189,19 @@ function ApiTable({ rows, history }: { rows: ApiRow[]; history: History | null }
       <caption class="vh">APIs, the worst first</caption>
       <thead>
         <tr>
-          <th scope="col">API</th><th scope="col">State, last {span(range.value)}</th><th scope="col">Rate vs limit</th>
-          {["Waiting", "In flight", "p50", "p95", "Errors", "429", "Cache"].map((name) => <th key={name} scope="col" class="r">{name}</th>)}
+          <th scope="col">API</th>
+          <th scope="col">State, last {span(range.value)}</th>
+          <th scope="col">Rate vs limit</th>
+          {["Waiting", "In flight", "p50", "p95", "Errors", "429", "Cache"].map((name) => (
+            <th key={name} scope="col" class="r">
+              {name}
+            </th>
+          ))}
         </tr>
       </thead>
-      {rows.slice(0, MOST_ROWS).map((api) => <Row key={api.name} api={api} history={history} />)}
+      {rows.slice(0, MOST_ROWS).map((api) => (
+        <Row key={api.name} api={api} history={history} />
+      ))}
     </table>
   );
 }
@@ -124,24 +215,53 @@ function Row({ api, history }: { api: ApiRow; history: History | null }) {
   return (
     <tbody data-api={api.name}>
       <tr>
-        <th scope="row" class="a"><a class="nm" href={toApi(api.name)}>{api.name}</a><div class="sub">{api.host}</div></th>
+        <th scope="row" class="a">
+          <a class="nm" href={toApi(api.name)}>
+            {api.name}
+          </a>
+          <div class="sub">{api.host}</div>
+        </th>
         <td class="st">
           <StateLabel state={api.state} held={api.held != null} /> <span class="sub dur">{age(api)}</span>
           {series?.state && history && <Strip name={api.name} history={history} states={series.state} />}
         </td>
         <td class="sp">
-          <div class="rt"><span><b>{perSecond(rate.sent_per_s)}</b>/s</span><span class="mut">{ofLimit(api)}</span></div>
+          <div class="rt">
+            <span>
+              <b>{perSecond(rate.sent_per_s)}</b>/s
+            </span>
+            <span class="mut">{ofLimit(api)}</span>
+          </div>
           {series?.sent && history && <Spark api={api} history={history} />}
         </td>
-        <td class="r" data-l="Waiting"><span>{count(api.waiting + api.jobs)}</span><div class="sub">{api.waiting + api.jobs > 0 && api.eta_ms != null ? span(api.eta_ms) : ""}</div></td>
-        <td class={`r ${isFull ? "warn" : ""}`} data-l="In flight">{count(api.in_flight)} <span class="fnt">/ {count(api.concurrency)}</span></td>
-        <td class="r" data-l="p50">{span(latency.p50_ms)}</td>
-        <td class="r" data-l="p95">{span(latency.p95_ms)}</td>
-        <td class={`r ${api.error_ppm >= 200_000 ? "bad" : api.error_ppm >= 20_000 ? "warn" : ""}`} data-l="Errors">{percent(api.error_ppm)} %</td>
-        <td class={`r ${recent.throttled ? "warn" : "fnt"}`} data-l="429">{count(recent.throttled)}</td>
-        <td class="r" data-l="Cache">{share(recent.cache, recent.calls)} %</td>
+        <td class="r" data-l="Waiting">
+          <span>{count(api.waiting + api.jobs)}</span>
+          <div class="sub">{api.waiting + api.jobs > 0 && api.eta_ms != null ? span(api.eta_ms) : ""}</div>
+        </td>
+        <td class={`r ${isFull ? "warn" : ""}`} data-l="In flight">
+          {count(api.in_flight)} <span class="fnt">/ {count(api.concurrency)}</span>
+        </td>
+        <td class="r" data-l="p50">
+          {span(latency.p50_ms)}
+        </td>
+        <td class="r" data-l="p95">
+          {span(latency.p95_ms)}
+        </td>
+        <td class={`r ${api.error_ppm >= 200_000 ? "bad" : api.error_ppm >= 20_000 ? "warn" : ""}`} data-l="Errors">
+          {percent(api.error_ppm)} %
+        </td>
+        <td class={`r ${recent.throttled ? "warn" : "fnt"}`} data-l="429">
+          {count(recent.throttled)}
+        </td>
+        <td class="r" data-l="Cache">
+          {share(recent.cache, recent.calls)} %
+        </td>
       </tr>
-      <tr class="w"><td colSpan={10}><SlowText slow={api.slow} /></td></tr>
+      <tr class="w">
+        <td colSpan={10}>
+          <SlowText slow={api.slow} />
+        </td>
+      </tr>
     </tbody>
   );
 }
@@ -156,7 +276,8 @@ export function ofLimit({ rate }: ApiRow): string {
   const { effective_per_s: effective, configured_per_s: configured } = rate;
   if (effective == null) return "no limit";
   if (effective === 0) return "stopped";
-  if (configured != null && Math.abs(effective - configured) > configured * 0.001) return `${limitNumber(effective)} of ${limitNumber(configured)}/s`;
+  if (configured != null && Math.abs(effective - configured) > configured * 0.001)
+    return `${limitNumber(effective)} of ${limitNumber(configured)}/s`;
   return `of ${rateText(rate.configured ?? "")}`;
 }
 
@@ -164,7 +285,11 @@ function Spark({ api, history }: { api: ApiRow; history: History }) {
   const series = history.apis[api.name] ?? {};
   const step = history.step_ms;
   const window = Math.max(1, Math.round(api.rate.window_ms / step));
-  const sent = trailing((series.sent ?? []).map((value) => (value == null ? null : (value * 1000) / step)), window, series.state);
+  const sent = trailing(
+    (series.sent ?? []).map((value) => (value == null ? null : (value * 1000) / step)),
+    window,
+    series.state,
+  );
   const { effective_per_s: effective, configured_per_s: configured } = api.rate;
   const { value } = spanParts(range.value);
   const label = `Rate of the last ${value}: now ${perSecond(api.rate.sent_per_s)} a second, limit in effect ${effective ?? "none"}, configured ${configured ?? "none"}`;

@@ -31,7 +31,9 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const { menu, program } = shown.value ?? {};
   return (
     <>
-      <a class="skip" href="#main" onClick={skip}>Skip to content</a>
+      <a class="skip" href="#main" onClick={skip}>
+        Skip to content
+      </a>
       <Textures />
       <div class="app">
         <Side menu={menu} program={program} />
@@ -43,7 +45,9 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <ChangeDialog />
       {helpIsOpen.value && <Help />}
       {notice.value && <p class="notice">{notice.value}</p>}
-      <div class="vh" role="status" aria-live="polite">{notice.value || announcement.value}</div>
+      <div class="vh" role="status" aria-live="polite">
+        {notice.value || announcement.value}
+      </div>
     </>
   );
 }
@@ -60,16 +64,28 @@ function Side({ menu, program }: { menu: Menu | undefined; program: Program | un
   const hidden = menu ? menu.api_count - menu.apis.length : 0;
   return (
     <nav class="side" aria-label="Main">
-      <div class="brand"><Logo /><span>Outflow</span></div>
+      <div class="brand">
+        <Logo />
+        <span>Outflow</span>
+      </div>
       {VIEWS.map(([id, word]) => (
         <a key={id} href={`#/${id}`} aria-current={id === current && view !== "api" ? "page" : undefined} title={word}>
-          <Icon name={id} /><span class="w">{word}</span><span class="n">{badge(id, menu)}</span>
+          <Icon name={id} />
+          <span class="w">{word}</span>
+          <span class="n">{badge(id, menu)}</span>
         </a>
       ))}
       <h2>APIs</h2>
       {menu?.apis.map((api) => (
-        <a key={api.name} href={toApi(api.name)} aria-current={view === "api" && name === api.name ? "page" : undefined} title={`${api.name}: ${api.state}`}>
-          <StateGlyph state={api.state} /><span class="w cut">{api.name}</span><span class="vh">{api.state}</span>
+        <a
+          key={api.name}
+          href={toApi(api.name)}
+          aria-current={view === "api" && name === api.name ? "page" : undefined}
+          title={`${api.name}: ${api.state}`}
+        >
+          <StateGlyph state={api.state} />
+          <span class="w cut">{api.name}</span>
+          <span class="vh">{api.state}</span>
           <span class="n">{api.waiting ? short(api.waiting) : ""}</span>
         </a>
       ))}
@@ -90,9 +106,15 @@ function Foot({ program }: { program: Program }) {
   const up = (shown.value?.at ?? program.started) - program.started;
   return (
     <div class="foot">
-      <div>outflow {program.version}, up {span(up)}</div>
-      <div class="cut">{program.listen}, {program.machine}</div>
-      <div>{bytes(program.memory_bytes)}, {program.pages === 1 ? "1 page" : `${program.pages} pages`} open</div>
+      <div>
+        outflow {program.version}, up {span(up)}
+      </div>
+      <div class="cut">
+        {program.listen}, {program.machine}
+      </div>
+      <div>
+        {bytes(program.memory_bytes)}, {program.pages === 1 ? "1 page" : `${program.pages} pages`} open
+      </div>
       {missed > 0 && <div class="warn">{short(missed)} updates left out: the page was too slow</div>}
     </div>
   );
@@ -105,7 +127,10 @@ function Tabs() {
   return (
     <nav class="tabs" aria-label="Views">
       {VIEWS.map(([id, , word]) => (
-        <a key={id} href={`#/${id}`} aria-current={id === current ? "page" : undefined}><Icon name={id} />{word}</a>
+        <a key={id} href={`#/${id}`} aria-current={id === current ? "page" : undefined}>
+          <Icon name={id} />
+          {word}
+        </a>
       ))}
     </nav>
   );
@@ -125,10 +150,26 @@ function TokenPrompt() {
   return (
     <form class="token pane" onSubmit={enter}>
       <h1>Admin token</h1>
-      <p class="mut">This program shows nothing without its admin token: the value of <span class="m">[admin] token_env</span> or <span class="m">token_file</span>.</p>
-      {isWrong && <p class="bad" role="alert">This token is wrong.</p>}
-      <label><span>Token</span>
-        <input id="token" type="password" autocomplete="off" spellcheck={false} required value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <p class="mut">
+        This program shows nothing without its admin token: the value of <span class="m">[admin] token_env</span> or{" "}
+        <span class="m">token_file</span>.
+      </p>
+      {isWrong && (
+        <p class="bad" role="alert">
+          This token is wrong.
+        </p>
+      )}
+      <label>
+        <span>Token</span>
+        <input
+          id="token"
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          required
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
       </label>
       <button class="btn pri">Enter</button>
       <p class="fnt">It stays in the memory of this tab, and is gone when you close or reload it.</p>
@@ -141,12 +182,19 @@ export function LinkBanner() {
   const state = link.value;
   if (state.phase === "lost") {
     return (
-      <Banner tone="amber" lead={`Not connected since ${clock(state.since)}.`} text={`${sentence(state.why)} The page tries again at ${clock(state.retryAt)}; what it shows is from before.`}>
-        <button type="button" class="btn s" onClick={reopen}>Connect now</button>
+      <Banner
+        tone="amber"
+        lead={`Not connected since ${clock(state.since)}.`}
+        text={`${sentence(state.why)} The page tries again at ${clock(state.retryAt)}; what it shows is from before.`}
+      >
+        <button type="button" class="btn s" onClick={reopen}>
+          Connect now
+        </button>
       </Banner>
     );
   }
-  if (state.phase === "refused" && state.problem !== "no_bulk") return <Banner tone="red" lead="The program refused the stream." text={sentence(state.why)} />;
+  if (state.phase === "refused" && state.problem !== "no_bulk")
+    return <Banner tone="red" lead="The program refused the stream." text={sentence(state.why)} />;
   return null;
 }
 
@@ -159,9 +207,18 @@ function Help() {
   return (
     <Modal title="Keys" onClose={close}>
       <dl class="kv keys-list">
-        {SHORTCUTS.map(([key, text]) => [<dt key={`k${key}`}><kbd>{key}</kbd></dt>, <dd key={`t${key}`}>{text}</dd>])}
+        {SHORTCUTS.map(([key, text]) => [
+          <dt key={`k${key}`}>
+            <kbd>{key}</kbd>
+          </dt>,
+          <dd key={`t${key}`}>{text}</dd>,
+        ])}
       </dl>
-      <div class="row end"><button type="button" class="btn" onClick={close}>Close</button></div>
+      <div class="row end">
+        <button type="button" class="btn" onClick={close}>
+          Close
+        </button>
+      </div>
     </Modal>
   );
 }

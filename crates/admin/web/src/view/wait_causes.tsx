@@ -24,14 +24,29 @@ export function WaitCauses({ causes, queued }: { causes: WaitCause[]; queued: nu
   const parts = causes.map((cause) => ({ mark: MARKS[cause.code], size: Math.max(cause.jobs, least) }));
   return (
     <>
-      <PartBar tall label={`Causes: ${causes.map((cause) => `${cause.text}, ${count(cause.jobs)}`).join("; ")}`} parts={parts} />
+      <PartBar
+        tall
+        label={`Causes: ${causes.map((cause) => `${cause.text}, ${count(cause.jobs)}`).join("; ")}`}
+        parts={parts}
+      />
       <table class="causes">
         <caption class="vh">What queued jobs wait for</caption>
-        <thead class="vh"><tr><th scope="col">Cause</th><th scope="col">Jobs</th><th scope="col">Share</th></tr></thead>
+        <thead class="vh">
+          <tr>
+            <th scope="col">Cause</th>
+            <th scope="col">Jobs</th>
+            <th scope="col">Share</th>
+          </tr>
+        </thead>
         <tbody>
           {causes.map((cause) => (
             <tr key={`${cause.code} ${cause.text}`}>
-              <td><span class="key wide"><i class={MARKS[cause.code]} /><CauseName cause={cause} /></span></td>
+              <td>
+                <span class="key wide">
+                  <i class={MARKS[cause.code]} />
+                  <CauseName cause={cause} />
+                </span>
+              </td>
               <td class="r">{count(cause.jobs)}</td>
               <td class="r fnt">{share(cause.jobs, queued)} %</td>
             </tr>
@@ -44,6 +59,12 @@ export function WaitCauses({ causes, queued }: { causes: WaitCause[]; queued: nu
 
 /** Text of a cause, with a link to what it is about. */
 export function CauseName({ cause }: { cause: WaitCause }) {
-  const href = cause.tenant ? toTenant(cause.tenant) : cause.action ? toAction(cause.action) : cause.api ? toApi(cause.api) : "";
+  const href = cause.tenant
+    ? toTenant(cause.tenant)
+    : cause.action
+      ? toAction(cause.action)
+      : cause.api
+        ? toApi(cause.api)
+        : "";
   return href ? <a href={href}>{cause.text}</a> : <span>{cause.text}</span>;
 }
