@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { areaPath, axis, buckets, linePath, segments, timeTicks, trailing } from "../src/chart/scale";
+import { areaPath, axis, buckets, linePath, segments, slotRates, timeTicks, trailing } from "../src/chart/scale";
 
 test("an axis has round ticks and air above the maximum", () => {
   for (const max of [0.3, 1.39, 10, 46, 99, 640, 2400, 8236, 1e6]) {
@@ -24,6 +24,13 @@ test("the rate is the average of a window, and of one state", () => {
   assert.deepEqual(trailing([6, 0, 0, 6], 3), [6, 3, 2, 2]);
   assert.deepEqual(trailing([6, 6, 0, 0], 3, "NNSS"), [6, 6, 0, 0]);
   assert.deepEqual(trailing([4, null, 2], 3), [4, null, 3]);
+});
+
+// 10/s in steps of 10 s, of which the last began 3 s ago: the line must not drop at its end.
+test("a slot that has just begun counts its own length", () => {
+  assert.deepEqual(slotRates([100, null, 30], 0, 10_000, 23_000), [10, null, 10]);
+  assert.deepEqual(slotRates([100, 100], 0, 10_000, 20_000), [10, 10]);
+  assert.deepEqual(slotRates([10, 10], 0, 1000, 2400), [10, 10]);
 });
 
 test("lines and areas break where there is no data", () => {

@@ -61,6 +61,16 @@ export function trailing(values: readonly Value[], width: number, states = ""): 
   });
 }
 
+/** Turns counts of slots into rates a second. The last slot may have begun a moment before `at`. */
+export function slotRates(counts: readonly Value[], t0: number, step: number, at: number): Value[] {
+  const begun = at - (t0 + (counts.length - 1) * step);
+  const last = Math.min(step, Math.max(1000, begun));
+  return counts.map((count, index) => {
+    const length = index === counts.length - 1 ? last : step;
+    return count == null ? null : (count * 1000) / length;
+  });
+}
+
 /** Returns the largest value; 0 without values. */
 export function largest(values: readonly Value[]): number {
   let max = 0;

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import type { ApiRow, Bulk, History, Totals } from "../api";
 import { shown } from "../model/store";
 import { RateSpark } from "../chart/spark";
-import { trailing } from "../chart/scale";
+import { slotRates, trailing } from "../chart/scale";
 import { Strip } from "../chart/strip";
 import { StateLabel } from "../part/glyph";
 import { Empty, type Figure, Figures, Key, Pane, SlowText, Unit } from "../part/pane";
@@ -285,11 +285,8 @@ function Spark({ api, history }: { api: ApiRow; history: History }) {
   const series = history.apis[api.name] ?? {};
   const step = history.step_ms;
   const window = Math.max(1, Math.round(api.rate.window_ms / step));
-  const sent = trailing(
-    (series.sent ?? []).map((value) => (value == null ? null : (value * 1000) / step)),
-    window,
-    series.state,
-  );
+  const rates = slotRates(series.sent ?? [], history.t0, step, shown.value?.at ?? 0);
+  const sent = trailing(rates, window, series.state);
   const { effective_per_s: effective, configured_per_s: configured } = api.rate;
   const { value } = spanParts(range.value);
   const label = `Rate of the last ${value}: now ${perSecond(api.rate.sent_per_s)} a second, limit in effect ${effective ?? "none"}, configured ${configured ?? "none"}`;
