@@ -141,7 +141,6 @@ const QUICK: &str = "--quick";
 const SCALE: &str = "--scale";
 
 const SUITES: [&str; 10] = [
-    "ledger",
     "core",
     "waiters",
     "zero429",
@@ -151,6 +150,7 @@ const SUITES: [&str; 10] = [
     "proxy",
     "throughput",
     "bulk",
+    "ledger",
 ];
 
 /// Suites that run other job queues.

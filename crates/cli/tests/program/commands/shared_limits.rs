@@ -216,15 +216,17 @@ async fn restarts_let_no_more_calls_arrive_than_the_limits_allow() {
 // Each sidecar alone would send 50 a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_sidecars_share_a_limit_equally() {
-    share_equally(&Host::new(&["50/s"]).await).await;
+    // 50/s for 8 s are 400; calls in flight for 100 ms count twice as long as they would at an instant.
+    share_equally(&Host::new(&["50/s"]).await, 320).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn four_sidecars_share_a_limit_equally_over_redis() {
-    share_equally(&Host::on_redis(&["50/s"]).await).await;
+    // The limits of a new server are closed for its first two seconds.
+    share_equally(&Host::on_redis(&["50/s"]).await, 240).await;
 }
 
-async fn share_equally(host: &Host) {
+async fn share_equally(host: &Host, expected: usize) {
     let processes: Vec<_> = (0..4).map(|_| host.serve()).collect();
     let callers: Vec<_> = processes
         .iter()
@@ -233,8 +235,7 @@ async fn share_equally(host: &Host) {
     tokio::time::sleep(Duration::from_secs(8)).await;
     let served: Vec<u64> = callers.iter().map(Callers::served).collect();
     drop(callers);
-    // 50/s for 8 s are 400; calls in flight for 100 ms count twice as long as they would at an instant.
-    host.assert_kept(&[(SECOND, 50)], 320);
+    host.assert_kept(&[(SECOND, 50)], expected);
     let (least, most) = (served.iter().min().expect("four"), served.iter().max().expect("four"));
     assert!(most - least <= most / 5, "{served:?}");
 }
