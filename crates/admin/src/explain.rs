@@ -51,11 +51,15 @@ impl ExplainQuery {
     pub(crate) async fn decide(&self, admin: &Admin) -> Result<WaitView, AdminProblem> {
         let target = self.target();
         let call = target.resolve(admin)?;
-        let now = call.upstream.now();
         let decision = match &self.path {
             Some(path) => self.decide_call(admin, target.method()?, path).await,
-            None => Ok(call.upstream.decide(call.target, self.acquire_options(&call, now))),
+            None => {
+                call.upstream.ask_ledger(call.target).await;
+                let options = self.acquire_options(&call, call.upstream.now());
+                Ok(call.upstream.decide(call.target, options))
+            }
         };
+        let now = call.upstream.now();
         Ok(match decision {
             Ok(decision) => WaitView::new(&call, &decision, now),
             Err(error) => WaitView::invalid(&call, &error),

@@ -60,9 +60,13 @@ pub(crate) fn client_config(config: &ProgramConfig) -> Result<Config, StoreError
 
 /// Reports limits on a server without an address.
 pub(crate) fn check(document: &Document, shared: &SharedSection, bulk: &BulkConfig) {
-    if shared.limits == Some(SharedLimits::Redis) && redis_options(shared, bulk).is_none() {
+    let section = document.root().subtable("shared");
+    let redis = section.subtable("redis");
+    // An address that is named and cannot be read has an error of its own.
+    let is_named = redis.has("url_env") || redis.has("url_file");
+    if shared.limits == Some(SharedLimits::Redis) && !is_named && redis_options(shared, bulk).is_none() {
         let error = ValueError::new("no address says where Redis is");
         let help = "name a variable that holds it: `redis.url_env = \"REDIS_URL\"`";
-        document.root().subtable("shared").report("limits", error.help(help));
+        section.report("limits", error.help(help));
     }
 }

@@ -269,6 +269,20 @@ impl Upstream {
         self.shared.with(|state, now| state.decide(request, now))
     }
 
+    /// Waits for the ledger's answer about a call that lacks no more than it: without it a decision would not know what
+    /// other processes use. The units that come with it are returned if no call uses them.
+    pub async fn ask_ledger(&self, target: Target) {
+        let request = self.request(target, AcquireOptions::new());
+        let mut end = None;
+        while let Some(patience) = self.shared.with(|state, now| state.ask_ledger(request, now)) {
+            let now = self.now();
+            if now >= *end.get_or_insert(now.saturating_add(patience)) {
+                break;
+            }
+            tokio::time::sleep(LEDGER_ROUND_TRIP).await;
+        }
+    }
+
     /// Returns the time on the timeline of deadlines.
     pub fn now(&self) -> Nanos {
         self.shared.now()

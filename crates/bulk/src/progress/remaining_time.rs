@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use outflow::core::{Cost, Decision, HealthState, Limit, Nanos, Rate};
-use outflow::{DEFAULT_GROUP, LoweredBy, LoweredLimit, Outflow, WaitReason};
+use outflow::{DEFAULT_GROUP, LoweredBy, LoweredLimit, Outflow, WaitEstimate, WaitReason};
 use outflow_store::Name;
 
 use super::lower_bound::group_limits;
@@ -179,7 +179,10 @@ impl<S> EngineContext<S> {
         let (upstream, target) = lane.upstream(&self.client)?;
         match upstream.check(target) {
             Decision::WaitUntil(at) => {
-                let reason = upstream.explain(target)?.reason;
+                // In between, the instant may have come.
+                let Some(WaitEstimate { reason, .. }) = upstream.explain(target) else {
+                    return Some(Duration::ZERO);
+                };
                 match &reason {
                     // Calls in flight and probes end at an unknown instant, but soon; another state stays.
                     WaitReason::State(cause) if at == Nanos::MAX && cause.state != HealthState::HalfOpen => None,

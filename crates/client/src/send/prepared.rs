@@ -79,7 +79,7 @@ impl PreparedRequest {
         if !is_allowed || spec.method == Method::CONNECT {
             return Err(ErrorReason::Method(spec.method).into());
         }
-        let target = target(client, &spec)?;
+        let target = target_of(client, &spec)?;
         let cache_request = CacheRequest::new(client, &spec)?;
         let trace = prepare_headers(client, &mut spec.headers);
         Ok(Self {
@@ -202,7 +202,8 @@ fn relative_path<'a>(client: &ApiClient, to: &'a Uri) -> &'a str {
         .unwrap_or(path)
 }
 
-fn target(client: &ApiClient, spec: &CallSpec) -> Result<Target, Error> {
+/// Returns the target of a call.
+pub(super) fn target_of(client: &ApiClient, spec: &CallSpec) -> Result<Target, Error> {
     let upstream = &client.upstream;
     let target = match &spec.group {
         None => upstream.route(&spec.method, &spec.path),

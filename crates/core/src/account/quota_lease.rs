@@ -350,6 +350,8 @@ impl QuotaLease {
         self.deadline = Nanos::ZERO;
         self.opens_at = now;
         self.facts.seen = 0;
+        // Calls wait for the facts, and without limits none of them asks for units.
+        self.refresh();
     }
 
     /// Returns the earliest time at which a call without units may find some, as far as the last answer

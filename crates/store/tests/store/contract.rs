@@ -239,6 +239,7 @@ macro_rules! contract {
             actions_are_listed_by_name
             remaining_work_is_listed_by_lane_and_tenant
             remaining_work_counts_the_jobs_before_the_last_one
+            remaining_work_knows_small_and_urgent_actions
             remaining_work_knows_the_end_of_a_retry
         );
         contract!(@laws $run, operator:

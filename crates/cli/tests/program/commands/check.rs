@@ -178,3 +178,19 @@ fn check_warns_of_bulk_settings_that_do_not_fit() {
         assert_eq!(advice(fitting), Vec::<String>::new(), "{fitting}");
     }
 }
+
+// The block of the guide without its variable was reported a second time, as if no address were named.
+#[test]
+fn check_reports_an_unset_address_of_redis_once() {
+    let reported = |shared: &str| -> Vec<String> {
+        let folder = configured(&format!("{GOOD}[shared]\nlimits = \"redis\"\n{shared}"));
+        let mut command = command(folder.path(), &["check", "--json"]);
+        command.env_remove("REDIS_URL");
+        let document = RunOutput::new(command.output().expect("it runs")).json(2);
+        let diagnostics = document["diagnostics"].as_array().expect("a list").iter();
+        let key = |one: &serde_json::Value| one["key"].as_str().expect("a key").to_owned();
+        diagnostics.map(key).collect()
+    };
+    assert_eq!(reported("redis.url_env = \"REDIS_URL\"\n"), ["shared.redis.url_env"]);
+    assert_eq!(reported(""), ["shared.limits"]);
+}

@@ -5,11 +5,14 @@ use crate::cache::CacheLookup;
 use crate::client::{ApiClient, CacheDirective, CallSpec};
 use crate::error::Error;
 use crate::event::CacheLabel;
-use crate::send::prepared::PreparedRequest;
+use crate::send::prepared::{PreparedRequest, target_of};
 use crate::upstream::CallDecision;
 
 /// Returns what would happen to a call now. It takes nothing and sends nothing.
 pub(crate) async fn explain(client: &ApiClient, spec: Box<CallSpec>) -> Result<CallDecision, Error> {
+    if spec.cache != CacheDirective::Only {
+        client.upstream.ask_ledger(target_of(client, &spec)?).await;
+    }
     let now = client.upstream.now();
     let mut request = PreparedRequest::new(client, spec, now)?;
     let cache_request = request.cache_request.take();

@@ -3,6 +3,8 @@
 //! It takes the steps of [`enqueue`](super::super::wait_queue) in their order and reads where they take. A test
 //! compares the two in random situations.
 
+use std::time::Duration;
+
 use outflow_core::{Decision, Nanos};
 
 use super::super::state::AdmissionState;
@@ -32,6 +34,23 @@ impl AdmissionState {
         let decision = self.add_unanswered(request, decision, now);
         self.pool.circuits.get_mut(circuit).slow_start = slow_start;
         decision
+    }
+
+    /// Asks the ledger for the units of a call that lacks no more than its answer, as the call itself does. Returns the
+    /// time for which an answer is worth a wait.
+    pub(in crate::upstream) fn ask_ledger(&mut self, mut request: AcquireRequest, now: Nanos) -> Option<Duration> {
+        request.group = self.pool.limits.resolve(request.group);
+        let patience = self.pool.patience(request.group, request.cost, now)?;
+        let can_go = self.wait.is_empty()
+            && self.pool.limits.find_too_small(request.group, request.cost).is_none()
+            && self.find_start(request, now).is_some();
+        if !can_go {
+            return None;
+        }
+        self.pool.own(request.group, now).want_lease(now, request.cost);
+        self.pool.limits.shared.want_lease(now, request.cost);
+        self.pool.check_leases(request.group, now);
+        Some(patience)
     }
 
     fn decide_open(&mut self, request: AcquireRequest, now: Nanos) -> CallDecision {

@@ -267,3 +267,14 @@ async fn explain_of_a_program_that_shares_its_limits_is_what_a_call_meets() {
     };
     assert!(matches!(refusal.reason, RefusalReason::Busy(_)), "{refusal:?}");
 }
+
+// An idle process leases no units: its explanation said "go" although another process had used the whole limit.
+#[tokio::test(start_paused = true)]
+async fn explain_of_an_idle_process_knows_what_another_one_used() {
+    let bed = ExplainBed::sharing("limits = [\"10/s\"]");
+    bed.calls_of_peer(10).await;
+    let (said, met) = bed.compare(&ExplainedCall::get()).await;
+    let text = sentence(&bed, &said);
+    assert_eq!((said.name(), said.cause()), ("wait", Some("limit")), "{text}");
+    assert!(met.finished.waited > SECOND / 2, "{met:?}");
+}

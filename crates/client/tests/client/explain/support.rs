@@ -19,7 +19,8 @@ pub(crate) struct ExplainBed {
     pub(crate) client: Outflow,
     pub(crate) mock: MockApi,
     time: VirtualTime,
-    is_shared: bool,
+    /// Another process, where processes share the limits.
+    peer: Option<Outflow>,
     recorder: EventRecorder,
     background: Vec<Background<()>>,
 }
@@ -89,16 +90,19 @@ impl ExplainedCall {
 }
 
 impl ExplainBed {
-    /// Builds the client of a program that shares its limits, as `outflow serve` does by default.
+    /// Builds the client of a program that shares its limits, as `outflow serve` does by default, and that of a second
+    /// process.
     pub(crate) fn sharing(lines: &str) -> Self {
-        let bed = Self {
-            is_shared: true,
-            ..Self::new(lines)
-        };
+        let mut bed = Self::new(lines);
         let ledger = MemoryLedger::new(bed.time.clone());
-        // On one host an answer takes microseconds.
-        let link = ledger.connect(Duration::ZERO);
-        bed.upstream().share(LimitSharing::new(link, API.into()));
+        let peer = build_client(lines, &bed.mock, &bed.time);
+        for client in [&bed.client, &peer] {
+            // On one host an answer takes microseconds.
+            let link = ledger.connect(Duration::ZERO);
+            let upstream = client.upstream(API).expect("configured");
+            upstream.share(LimitSharing::new(link, API.into()));
+        }
+        bed.peer = Some(peer);
         bed
     }
 
@@ -108,29 +112,22 @@ impl ExplainBed {
         let fresh = MockResponse::ok("{}").header("cache-control", "max-age=60, stale-if-error=600");
         mock.answer("/kept", fresh);
         mock.delay(Latency::Fixed(WAY), Latency::Fixed(WAY));
-        let server = Arc::new(mock.in_memory());
-        let text = format!("[apis.{API}]\nbase_url = {:?}\n{lines}\n", server.url());
-        let sources = [Source::new("outflow.toml", text)];
-        let config = Config::read(&sources, &Environment::empty()).expect("a valid configuration");
         let time = VirtualTime::new();
-        let builder = Outflow::builder()
-            .timer(Arc::new(time.clone()))
-            .cache(outflow::cache::Cache::open(outflow::cache::CacheSettings::default()).expect("a cache"))
-            .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
-                let pipe: Box<dyn IoStream> = Box::new(server.connect());
-                Box::pin(async move { Ok(pipe) })
-            }));
-        let client = config.apis.into_iter().fold(builder, outflow::OutflowBuilder::api);
-        let client = client.build().expect("a client");
+        let client = build_client(lines, &mock, &time);
         let recorder = EventRecorder::subscribed_to(client.events());
         Self {
             client,
             mock,
             time,
-            is_shared: false,
+            peer: None,
             recorder,
             background: Vec::new(),
         }
+    }
+
+    /// Returns true if a second process shares the limits.
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.peer.is_some()
     }
 
     pub(crate) fn upstream(&self) -> Upstream {
@@ -176,6 +173,27 @@ impl ExplainBed {
         self.recorder.all().iter().filter(|event| is_transition(event)).count()
     }
 
+    /// Makes so many calls of the second process at once, and awaits their ends and the return of what it leased: while
+    /// it holds units, nobody knows whether it will use them.
+    pub(crate) async fn calls_of_peer(&self, count: usize) {
+        let Some(peer) = &self.peer else {
+            return;
+        };
+        let calls: Vec<_> = (0..count).map(|_| peer.get(API, "/busy").no_retry()).collect();
+        let calls: Vec<_> = calls
+            .into_iter()
+            .map(|call| {
+                Background::start(async move {
+                    let _end = call.send().await;
+                })
+            })
+            .collect();
+        for call in calls {
+            call.join().await;
+        }
+        tokio::time::sleep(LEASED).await;
+    }
+
     fn start(&self, path: &'static str) -> Background<()> {
         let call = self.client.get(API, path).no_retry();
         Background::start(async move {
@@ -185,9 +203,10 @@ impl ExplainBed {
 
     /// Explains a call, makes it at the same instant, and asserts that it meets what was said.
     pub(crate) async fn compare(&self, call: &ExplainedCall) -> (CallDecision, MetResult) {
-        let (at, was_idle) = (self.upstream().now(), self.upstream().is_idle());
+        let was_idle = self.upstream().is_idle();
         let transitions = self.transitions();
         let said = call.build(&self.client).explain().await.expect("a valid call");
+        let at = self.upstream().now();
         let began = Instant::now();
         let result = call.build(&self.client).send().await;
         let mut finished = self.recorder.finished();
@@ -199,7 +218,7 @@ impl ExplainBed {
             at,
             was_idle,
             slept: self.transitions() - transitions,
-            is_shared: self.is_shared,
+            is_shared: self.peer.is_some(),
         };
         assert_met(&said, &met);
         (said, met)
@@ -260,10 +279,29 @@ pub(crate) fn assert_met(said: &CallDecision, met: &MetResult) {
     }
 }
 
+/// Builds the client of a process from the lines that a user writes below the address.
+fn build_client(lines: &str, mock: &MockApi, time: &VirtualTime) -> Outflow {
+    let server = Arc::new(mock.in_memory());
+    let text = format!("[apis.{API}]\nbase_url = {:?}\n{lines}\n", server.url());
+    let sources = [Source::new("outflow.toml", text)];
+    let config = Config::read(&sources, &Environment::empty()).expect("a valid configuration");
+    let builder = Outflow::builder()
+        .timer(Arc::new(time.clone()))
+        .cache(outflow::cache::Cache::open(outflow::cache::CacheSettings::default()).expect("a cache"))
+        .connector(Arc::new(move |_: &str, _: u16| -> outflow::Connecting {
+            let pipe: Box<dyn IoStream> = Box::new(server.connect());
+            Box::pin(async move { Ok(pipe) })
+        }));
+    let client = config.apis.into_iter().fold(builder, outflow::OutflowBuilder::api);
+    client.build().expect("a client")
+}
+
 pub(crate) const API: &str = "x";
 /// One way to the server.
 const WAY: Duration = Duration::from_millis(25);
 /// An answer of the ledger takes a moment, and a report before it.
 const SHARING: Duration = Duration::from_millis(10);
+/// Time after which an idle process has returned its units.
+const LEASED: Duration = Duration::from_millis(100);
 /// The runtime's timers have this resolution.
 const TOLERANCE: Duration = Duration::from_millis(2);

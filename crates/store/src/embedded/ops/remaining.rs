@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use outflow_core::ClockPair;
+use outflow_core::{ClockPair, Priority};
 use rusqlite::{OptionalExtension, params};
 
 use crate::action::{RemainingInLane, RemainingWork};
@@ -28,9 +28,13 @@ pub(crate) fn remaining(state: &StoreState, action: &Name, moment: ClockPair) ->
         work.add_entry(&delayed.entry);
     }
     for member in state.lanes.values().flat_map(|lane| lane.tenants.values()) {
+        let mut found = Vec::new();
         for class in CLASSES {
-            add_queue_work(state, member.queues.get(class), &mut work)?;
+            if let Some(queue) = add_queue_work(state, member.queues.get(class), &mut work)? {
+                found.push((class, queue));
+            }
         }
+        add_turns(&found, &mut work);
     }
     let found = RemainingWork {
         places: work.by_name(state),
@@ -41,29 +45,79 @@ pub(crate) fn remaining(state: &StoreState, action: &Name, moment: ClockPair) ->
     Ok(found.scaled_to(action.counts.queued))
 }
 
-fn add_queue_work(state: &StoreState, queue: &ClassQueue, work: &mut FoundWork) -> rusqlite::Result<()> {
+/// Jobs of one class of a tenant in a lane.
+#[derive(Clone, Copy)]
+struct SearchedQueue {
+    position: JobPosition,
+    jobs: u64,
+    /// Jobs of the action.
+    own: u64,
+    /// Jobs up to the last of the action.
+    until_last: u64,
+}
+
+impl SearchedQueue {
+    /// Counts jobs, which are the action's or others'.
+    const fn count(&mut self, jobs: u64, is_its: bool) {
+        self.jobs += jobs;
+        if is_its {
+            self.own += jobs;
+            self.until_last = self.jobs;
+        }
+    }
+}
+
+fn add_queue_work(
+    state: &StoreState,
+    queue: &ClassQueue,
+    work: &mut FoundWork,
+) -> rusqlite::Result<Option<SearchedQueue>> {
     let Some(position) = state.lanes.position(queue.id) else {
-        return Ok(());
+        return Ok(None);
     };
-    // Jobs of other actions since the last of this one.
-    let mut others = 0;
+    let mut searched = SearchedQueue {
+        position,
+        jobs: 0,
+        own: 0,
+        until_last: 0,
+    };
     for entry in queue.front.values() {
-        if work.add_entry(entry) {
-            work.add_others(position, std::mem::take(&mut others));
-        } else {
-            others += 1;
-        }
+        searched.count(1, work.add_entry(entry));
     }
-    for run in queue.runs.iter().take(work.reads_left) {
-        work.reads_left -= 1;
-        if let Some(cost) = cost_in_run(state, work.action, *run)? {
+    for run in &queue.runs {
+        let cost = match work.reads_left.checked_sub(1) {
+            Some(left) => {
+                work.reads_left = left;
+                cost_in_run(state, work.action, *run)?
+            }
+            None => None,
+        };
+        if let Some(cost) = cost {
             work.add(position, run.count, run.count.saturating_mul(cost));
-            work.add_others(position, std::mem::take(&mut others));
-        } else {
-            others += run.count;
         }
+        searched.count(run.count, cost.is_some());
     }
-    Ok(())
+    Ok(Some(searched))
+}
+
+/// Adds the jobs of other actions that the classes of a tenant start before the last of this one.
+fn add_turns(classes: &[(Priority, SearchedQueue)], work: &mut FoundWork) {
+    let until = |(class, queue): &(Priority, SearchedQueue)| {
+        let others = classes.iter().filter(|(other, _)| other != class);
+        let turns = others.map(|(other, waiting)| {
+            let turns = queue.until_last.saturating_mul(other.factor()) / class.factor();
+            waiting.jobs.min(turns)
+        });
+        queue.until_last.saturating_add(turns.sum())
+    };
+    let own: u64 = classes.iter().map(|(_, queue)| queue.own).sum();
+    let last = classes.iter().filter(|(_, queue)| queue.own > 0);
+    if let Some((position, until)) = last
+        .map(|one| (one.1.position, until(one)))
+        .max_by_key(|(_, until)| *until)
+    {
+        work.add_others(position, until.saturating_sub(own));
+    }
 }
 
 /// Returns the cost of the first job of a run, if it belongs to the action.

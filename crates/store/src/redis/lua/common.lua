@@ -31,8 +31,8 @@ local G_FORM = '>ddddddddddddddd'
 local FACTOR = { 1, 4, 16 }
 -- The maximum of arguments of one command: Lua's stack ends at 8,000.
 local CHUNK = 1000
--- Records of a list that are read to find one.
-local SAMPLED = 64
+-- Records of a list that are read to find one, and the most of them.
+local SAMPLED, MOST_SAMPLED = 64, 1024
 
 local KEY_NAMES = { 'epoch', 't', 'sessions', 'names', 'lanes', 'idle', 'who', 'dead', 'actions', 'adue', 'aend',
   'ripe', 'broken', 'rules', 'rest' }

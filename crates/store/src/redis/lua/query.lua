@@ -124,9 +124,10 @@ local function first_cost(lane, tenant)
   return 1
 end
 
--- Returns how many records of a list come up to the last of an action. Jobs of one submission are neighbours: some
--- records are read, and then those around the last one that is the action's.
-local function up_to_last(list, name)
+-- Returns how many records of a list come up to the last of an action with this many waiting jobs. Jobs of one
+-- submission are neighbours: some records are read, more if these miss a small action, and then those around the last
+-- one that is the action's.
+local function up_to_last(list, name, queued)
   local function is_its(index)
     local record = call('LINDEX', list, index)
     local job = record and sound_record(record)
@@ -134,10 +135,20 @@ local function up_to_last(list, name)
   end
   local len = call('LLEN', list)
   if len == 0 or is_its(len - 1) then return len end
-  local other, step = len - 1, max(1, floor(len / SAMPLED))
-  local its = other - step
-  while its >= 0 and not is_its(its) do other, its = its, its - step end
-  if its < 0 then return step > 1 and len or 0 end
+  local function search(step)
+    local other, its = len - 1, len - 1 - step
+    while its >= 0 and not is_its(its) do other, its = its, its - step end
+    return other, its
+  end
+  local step, finer = max(1, floor(len / SAMPLED)), max(1, floor(len / MOST_SAMPLED), floor(queued / 4))
+  local other, its = search(step)
+  if its < 0 and finer < step then
+    step = finer
+    other, its = search(step)
+  end
+  -- The first jobs belong to an action that is nearly done.
+  if its < 0 and is_its(0) then its = 0 end
+  if its < 0 then return step > queued and len or 0 end
   while other - its > 1 do
     local middle = floor((its + other) / 2)
     if is_its(middle) then its = middle else other = middle end
@@ -145,13 +156,20 @@ local function up_to_last(list, name)
   return its + 1
 end
 
--- Returns the jobs of a tenant up to the last of an action; those that came back go first.
-local function jobs_until(lane, tenant, slot, name)
-  local all = slot[9] + slot[10] + slot[11]
+-- Returns the jobs of a tenant up to the last of an action. Classes take turns by their factors, and in each of them
+-- jobs that came back go first.
+local function jobs_until(lane, tenant, slot, action)
+  local most = 0
   for class = 1, 3 do
-    if slot[5 + class] > 0 then all = all + up_to_last(list_key(lane, tenant, class), name) end
+    local its = slot[5 + class] > 0 and up_to_last(list_key(lane, tenant, class), action.name, action.q) or 0
+    local all = its + slot[8 + class]
+    local turns = its > 0 and all / FACTOR[class] or 0
+    for other = 1, 3 do
+      if other ~= class then all = all + min(slot[5 + other] + slot[8 + other], floor(turns * FACTOR[other])) end
+    end
+    most = max(most, all)
   end
-  return all
+  return most
 end
 
 -- Returns an action's waiting jobs, the start of the last, and its places: lane, tenant, jobs that
@@ -165,7 +183,7 @@ local function left_of(name)
     local lane = at and lane_of(at)
     if lane then
       local packed = call('HGET', lane.key, tenant)
-      local all = packed and jobs_until(lane, tenant, read_slot(packed), name) or 0
+      local all = packed and jobs_until(lane, tenant, read_slot(packed), action) or 0
       out[#out + 1] = { at, tenant, min(action.q, all), first_cost(lane, tenant), all }
     end
     if lane and action.dl > 0 and not seen[at] then

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outflow_core::{Cost, WallTime};
+use outflow_core::{Cost, Priority, WallTime};
 use outflow_store::{
     ActionReport, ActionSpec, ActionStage, ActionStore, AllowAll, ControlScope, DeadLetterFilter, DeadLetterStore,
     FinishedQuery, JobEnd, JobQueue, JobStatus, JobStore, Name, PageRequest, StoreControl, StoredResult, SubmitReceipt,
@@ -497,6 +497,31 @@ pub(crate) async fn remaining_work_counts_the_jobs_before_the_last_one(world: &i
         store.submit(batch(action, its.collect())).await.expect("taken");
     }
     for (action, until) in [("first", 300), ("second", 800), ("third", 1_000)] {
+        let left = store.remaining(&name(action)).await.expect("read");
+        let found: Vec<_> = left.places.iter().map(|place| place.until_last).collect();
+        assert_eq!(found, [until], "{action}: {left:?}");
+    }
+}
+
+// A small action before and between large ones, and one that is urgent: of 5 jobs 4 are urgent while both wait.
+pub(crate) async fn remaining_work_knows_small_and_urgent_actions(world: &impl StoreWorld) {
+    let store = world.store();
+    let normal = [("small", 30), ("big", 3_000), ("between", 40), ("last", 3_000)];
+    for (action, count) in normal.into_iter().chain([("urgent", 800)]) {
+        let its = (0..count).map(|number| job("a", &format!("{action}-{number}")));
+        let mut its: Vec<_> = its.collect();
+        if action == "urgent" {
+            its.iter_mut().for_each(|job| job.priority = Priority::High);
+        }
+        store.submit(batch(action, its)).await.expect("taken");
+    }
+    for (action, until) in [
+        ("small", 150),
+        ("big", 3_830),
+        ("between", 3_870),
+        ("last", 6_870),
+        ("urgent", 1_000),
+    ] {
         let left = store.remaining(&name(action)).await.expect("read");
         let found: Vec<_> = left.places.iter().map(|place| place.until_last).collect();
         assert_eq!(found, [until], "{action}: {left:?}");
