@@ -51,13 +51,12 @@ impl ExplainQuery {
     pub(crate) async fn decide(&self, admin: &Admin) -> Result<WaitView, AdminProblem> {
         let target = self.target();
         let call = target.resolve(admin)?;
-        let decision = match &self.path {
-            Some(path) => self.decide_call(admin, target.method()?, path).await,
-            None => {
-                call.upstream.ask_ledger(call.target).await;
-                let options = self.acquire_options(&call, call.upstream.now());
-                Ok(call.upstream.decide(call.target, options))
-            }
+        let decision = if let Some(path) = &self.path {
+            self.decide_call(admin, target.method()?, path).await
+        } else {
+            call.upstream.ask_ledger(call.target).await;
+            let options = self.acquire_options(&call, call.upstream.now());
+            Ok(call.upstream.decide(call.target, options))
         };
         let now = call.upstream.now();
         Ok(match decision {

@@ -73,7 +73,7 @@ async fn etas_of_two_actions_of_a_tenant_on_redis_are_within_a_tenth() {
         plan.mock.limit_to(shared("30/s"));
         let client = client_of(&plan.mock, Rules::with_limit("30/s".parse().expect("a rate")), &time);
         let redis = RedisServer::start(RedisOptions::default()).expect("a server");
-        let store = RedisStore::connect(StoreOptions::new(&redis.url()))
+        let store = RedisStore::connect(StoreOptions::new(redis.url()))
             .await
             .expect("connected");
         let builder = Engine::builder(client, Arc::new(store)).clock(Arc::new(time.clone()));
@@ -95,7 +95,9 @@ async fn etas_of_two_actions_of_a_tenant_on_redis_are_within_a_tenth() {
                 submit(&engine, "big", BatchPosition::Last, second.to_vec()).await;
             }
             _ => {
-                small.iter_mut().for_each(|job| job.priority = Priority::High);
+                for job in &mut small {
+                    job.priority = Priority::High;
+                }
                 submit(&engine, "big", BatchPosition::Last, big).await;
                 submit(&engine, "small", BatchPosition::Last, small).await;
             }

@@ -511,7 +511,9 @@ pub(crate) async fn remaining_work_knows_small_and_urgent_actions(world: &impl S
         let its = (0..count).map(|number| job("a", &format!("{action}-{number}")));
         let mut its: Vec<_> = its.collect();
         if action == "urgent" {
-            its.iter_mut().for_each(|job| job.priority = Priority::High);
+            for job in &mut its {
+                job.priority = Priority::High;
+            }
         }
         store.submit(batch(action, its)).await.expect("taken");
     }
