@@ -2,7 +2,6 @@
 //!
 //! All worlds are those of a user who states a rate. Calls take 300 ms, as to another region and back.
 
-mod redis;
 mod trouble;
 
 use std::time::Duration;
