@@ -113,9 +113,9 @@ impl RedisStore {
     }
 
     /// Continues with an empty queue after a loss, without waiting any longer. Claims of the lost
-    /// queue are fenced in the new one, and its actions are unknown. Jobs under [shared
-    /// limits](crate::SharedLimits) stay unclaimed until the longest window has passed, because the
-    /// earlier usage is unknown.
+    /// queue are fenced in the new one, and its actions are unknown. Jobs of tenants with
+    /// a rate of their own stay unclaimed until its window has passed, because the earlier usage is
+    /// unknown.
     ///
     /// # Errors
     /// Fails if the server cannot be reached.

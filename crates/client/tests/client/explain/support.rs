@@ -174,7 +174,7 @@ impl ExplainBed {
     }
 
     /// Makes so many calls of the second process at once, and awaits their ends and the return of what it leased: while
-    /// it holds units, nobody knows whether it will use them.
+    /// it holds units, no caller knows whether it will use them.
     pub(crate) async fn calls_of_peer(&self, count: usize) {
         let Some(peer) = &self.peer else {
             return;
