@@ -204,6 +204,47 @@ async fn compare(flavor: ServerFlavor, seed: u64, renewals: usize) {
     );
 }
 
+// A ledger that lost its data is closed for a minute and more; an operator knows that nothing was sent.
+#[tokio::test]
+async fn a_forgotten_account_on_redis_is_open_at_once() {
+    let server = RedisServer::start(ServerOptions::default()).expect("a server");
+    let options = RedisOptions::new(server.url());
+    let locator = Arc::new(ServerLocator::new(&options).expect("an address"));
+    let runner = LedgerRunner::new(locator, &options, Arc::new(NoClock));
+    runner.ensure_connected().await.expect("it answers");
+    let origin = server
+        .command(&["HGET", "{outflow}:ledger", "origin"])
+        .expect("an identity");
+    for (field, value) in [("doubt", origin.as_str()), ("opens", "0")] {
+        server
+            .command(&["HSET", "{outflow}:ledger", field, value])
+            .expect("it is set");
+    }
+    let request = |number, joined| LeaseRequest {
+        holder: 7,
+        number,
+        joined,
+        limits: vec![Limit::sliding("10/min".parse().expect("a rate"))],
+        arrived: Vec::new(),
+        returned: LeaseUnits::ZERO,
+        wanted: QuotaWant::calls(10),
+        ttl: Duration::from_secs(5),
+        timeout: TIMEOUT,
+        facts_seen: 0,
+        facts: None,
+    };
+    let closed = runner.send_renewal("api", &request(1, 0)).await.expect("a reply");
+    let closed = closed.answer.expect("a member");
+    assert_eq!(closed.granted, LeaseUnits::ZERO);
+    assert!(runner.forget_account("api").await.expect("an answer"));
+    let open = runner
+        .send_renewal("api", &request(2, closed.joined))
+        .await
+        .expect("a reply");
+    assert_eq!(open.answer.expect("a member").granted, LeaseUnits::new(10, 10));
+    assert!(!runner.forget_account("other").await.expect("an answer"));
+}
+
 #[tokio::test]
 async fn the_scripts_answer_as_the_account() {
     compare(ServerFlavor::Redis, 1, 10_000).await;

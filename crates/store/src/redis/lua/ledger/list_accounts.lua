@@ -21,15 +21,8 @@ local function list_accounts()
       move_to_now()
       for _, limit in ipairs(limits) do
         advance_limit(limit)
-        if limit.in_force then
-          local held = units_of(limit, head[HELD_CALLS], head[HELD_COST])
-          for _, number in ipairs({
-            limit.kind, limit.measure, limit.window, limit.quantity, limit.capacity, arrived_units(limit), held,
-          }) do
-            numbers[#numbers + 1] = number
-          end
-        end
       end
+      add_usage(numbers)
       for name, text in pairs(texts) do
         if #name == NAME_BYTES then
           local one = read_holder(text)
@@ -45,13 +38,22 @@ local function list_accounts()
   return reply
 end
 
+-- Forgets arrivals and closings, as the core's `forget_arrivals`: holders keep their units, and facts hold.
+--
 -- ARGV: prefix, identity of the ledger, account.
 local function forget_account()
   account_key = ARGV[1] .. 'a:' .. ARGV[3]
-  local text = redis.call('HGET', account_key, 'limits')
-  for _, limit in ipairs(read_limits(text or '')) do
+  local found = redis.call('HMGET', account_key, 'head', 'limits')
+  if not found[1] then return 0 end
+  head, limits = read_numbers(found[1], HEAD_NUMBERS), read_limits(found[2])
+  move_to_now()
+  head[UNKNOWN_BEFORE], head[CLOSED_UNTIL] = 0, 0
+  head[LOST], head[MOVED], head[OPENED] = ledger.doubt, ledger.moved, ledger.opens
+  for place, limit in ipairs(limits) do
     if limit.ring then redis.call('DEL', ring_key(limit)) end
+    limits[place] = new_limit(limit)
+    advance_limit(limits[place])
   end
-  redis.call('ZREM', ARGV[1] .. 'accounts', ARGV[3])
-  return redis.call('DEL', account_key)
+  redis.call('HSET', account_key, 'head', pack_numbers(head), 'limits', write_limits(limits))
+  return 1
 end

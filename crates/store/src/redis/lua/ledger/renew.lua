@@ -91,16 +91,8 @@ local function sent_wait(wait)
   return min(wait + 1, ENDLESS)
 end
 
-local function answer(n)
-  local generation, age, words = 0, 0, ''
-  if n[10] ~= head[GENERATION] then
-    generation, age = head[GENERATION] + 1, latest - head[WRITTEN]
-    if latest < head[FACTS_END] then words = redis.call('HGET', account_key, 'facts') or '' end
-  end
-  local numbers = {
-    GRANTED, server_now, holder.joined, holder.granted_calls, holder.granted_cost, sent_wait(holder.wait),
-    head[ACTIVE] - (is_active(holder) and 1 or 0), generation, age,
-  }
+-- Adds the limits in force with their usage.
+local function add_usage(numbers)
   for _, limit in ipairs(limits) do
     if limit.in_force then
       local held = units_of(limit, head[HELD_CALLS], head[HELD_COST])
@@ -111,6 +103,19 @@ local function answer(n)
       end
     end
   end
+end
+
+local function answer(n)
+  local generation, age, words = 0, 0, ''
+  if n[10] ~= head[GENERATION] then
+    generation, age = head[GENERATION] + 1, latest - head[WRITTEN]
+    if latest < head[FACTS_END] then words = redis.call('HGET', account_key, 'facts') or '' end
+  end
+  local numbers = {
+    GRANTED, server_now, holder.joined, holder.granted_calls, holder.granted_cost, sent_wait(holder.wait),
+    head[ACTIVE] - (is_active(holder) and 1 or 0), generation, age,
+  }
+  add_usage(numbers)
   return { pack_sent(numbers), words }
 end
 
